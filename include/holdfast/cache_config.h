@@ -1,0 +1,102 @@
+// What a cache is made of: layout x codec x storage, and the shape of its rows.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "holdfast/codec_list.h"
+#include "holdfast/status.h"
+
+namespace holdfast {
+
+// How a K or V row becomes bytes. K and V choose independently.
+enum class CodecId : uint8_t {
+#define HOLDFAST_CODEC_ENUMERATOR(id, name, symbol) id,
+  HOLDFAST_CODECS(HOLDFAST_CODEC_ENUMERATOR)
+#undef HOLDFAST_CODEC_ENUMERATOR
+};
+std::string_view CodecName(CodecId id);
+Result<CodecId> ParseCodec(std::string_view name);
+std::vector<CodecId> AllCodecs();
+
+// Which positions a query may see.
+enum class LayoutId : uint8_t {
+  kFull,    // every position up to the query's own
+  kWindow,  // the last window_tokens positions and the first sink_tokens ones
+};
+std::string_view LayoutName(LayoutId id);
+Result<LayoutId> ParseLayout(std::string_view name);
+std::vector<LayoutId> AllLayouts();
+
+// Where rows live.
+enum class StorageId : uint8_t {
+  kContiguous,  // grows in chunks of 256 rows, owned by one sequence; fork copies
+  kPaged,       // blocks of block_tokens from one allocator, reference-counted; fork shares, append copies on write
+};
+std::string_view StorageName(StorageId id);
+Result<StorageId> ParseStorage(std::string_view name);
+std::vector<StorageId> AllStorages();
+
+// The shape of one token's row for one KV head.
+struct RowShape {
+  int k_dim = 0;
+  int v_dim = 0;
+  // True: V is the first v_dim values of the K row (an MLA latent), stored once. REQUIRES v_dim <= k_dim.
+  bool v_is_prefix_of_k = false;
+
+  friend bool operator==(const RowShape&, const RowShape&) = default;
+};
+
+struct LayoutConfig {
+  LayoutId id = LayoutId::kFull;
+  int64_t window_tokens = 0;  // kWindow: W >= 1; the query at p sees p-W+1..p
+  int64_t sink_tokens = 0;    // kWindow: positions [0, sink_tokens) stay visible for ever
+
+  friend bool operator==(const LayoutConfig&, const LayoutConfig&) = default;
+};
+
+struct LayerConfig {
+  LayoutConfig layout;
+  CodecId k_codec = CodecId::kF16;
+  CodecId v_codec = CodecId::kF16;  // ignored where v_is_prefix_of_k
+  RowShape shape;
+  int kv_heads = 0;
+
+  friend bool operator==(const LayerConfig&, const LayerConfig&) = default;
+};
+
+inline constexpr int kDefaultRewindTokens = 16;
+inline constexpr int kDefaultBlockTokens = 32;
+
+struct CacheConfig {
+  std::vector<LayerConfig> layers;
+  StorageId storage = StorageId::kContiguous;
+  int block_tokens = kDefaultBlockTokens;      // kPaged: a power of two, 16 to 256
+  int64_t max_context = 0;                     // positions a sequence may hold; append past it is an error
+  int rewind_tokens = kDefaultRewindTokens;    // Rewind(n) is guaranteed for n up to this
+};
+
+// Checks every value and every combination; the message names layer, field, value and limit. A combination
+// that passes works for every operation: nothing is refused later or silently degraded.
+Status ValidateCacheConfig(const CacheConfig& config);
+
+// Bytes of one sequence's cache. Planning, allocating and reporting use the same formulas.
+struct CacheBytes {
+  int64_t row_bytes = 0;        // rows, in whole chunks or blocks
+  int64_t metadata_bytes = 0;   // block tables
+  int64_t total_bytes() const { return row_bytes + metadata_bytes; }
+
+  friend bool operator==(const CacheBytes&, const CacheBytes&) = default;
+};
+
+// Bytes of one row of every KV head of the layer, K and V, metadata of the codec included. In closed form:
+// kv_heads * (K bytes + V bytes), a tile's bytes / 16.
+Result<int64_t> RowBytes(const LayerConfig& layer);
+
+// What a cache that holds `length_tokens` tokens has allocated, to the byte.
+Result<CacheBytes> PlanCache(const CacheConfig& config, int64_t length_tokens);
+Result<CacheBytes> PlanLayer(const CacheConfig& config, int layer, int64_t length_tokens);
+
+}  // namespace holdfast

@@ -1,0 +1,11 @@
+// Every codec, once. Adding one: its line here, src/codec/<name>.cc and src/codec/kernels/<name>_kernels.cc.
+// The enumerators and names are public (include/holdfast/cache_config.h takes them from here by value).
+//
+// HOLDFAST_CODECS(X): X(enumerator, name as written on a command line, symbol)
+#pragma once
+
+#define HOLDFAST_CODECS(X) \
+  X(kF32, "f32", F32)      \
+  X(kF16, "f16", F16)      \
+  X(kBf16, "bf16", Bf16)   \
+  X(kInt8, "int8", Int8)

@@ -1,0 +1,61 @@
+// Attention over spans: the one entry for prefill, decode and everything between.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+
+#include "base/thread_pool.h"
+#include "codec/codec.h"
+#include "holdfast/attention_rule.h"
+#include "simd/isa.h"
+#include "span/span.h"
+
+namespace holdfast {
+
+// One sequence's queries in a flat batch.
+struct AttentionSequence {
+  int64_t first_token = 0;                 // index of its first query in the flat batch
+  int64_t tokens = 0;                      // queries; query i is at position visible[i].end - 1, ascending
+  std::span<const Span> spans;             // ascending positions, no overlap, everything any query sees
+  std::span<const VisibleRange> visible;   // [tokens]
+};
+
+// One layer's attention for a flat batch. All arrays are the caller's and outlive the call.
+struct AttentionCall {
+  RowShape shape;
+  int q_heads = 0;   // a multiple of kv_heads; query heads [h*G, (h+1)*G) read KV head h, G = q_heads / kv_heads
+  int kv_heads = 0;
+  CodecId k_codec = CodecId::kF16;
+  CodecId v_codec = CodecId::kF16;         // = k_codec for a latent row
+  AttentionRule rule;
+  std::span<const AttentionSequence> sequences;
+  const float* q = nullptr;                // [tokens, q_heads, k_dim]
+  float* out = nullptr;                    // [tokens, q_heads, v_dim]
+};
+
+// Scratch of Attend, kept between calls so that a step allocates nothing. Not thread-safe: one a caller.
+class AttentionWorkspace {
+ public:
+  AttentionWorkspace();
+  ~AttentionWorkspace();
+  AttentionWorkspace(AttentionWorkspace&&) noexcept;
+  AttentionWorkspace& operator=(AttentionWorkspace&&) noexcept;
+  int64_t bytes() const;
+
+  struct State;
+  State& state() { return *state_; }
+
+ private:
+  std::unique_ptr<State> state_;
+};
+
+// Computes out. A query that sees no row gets zeros. The bits of a query's output depend on its q, the rows it sees
+// and the instruction set alone: not on threads, on other queries, on spans' boundaries.
+// REQUIRES a valid call (the cache built it); fails with kResourceExhausted if scratch cannot be had.
+Status Attend(const AttentionCall& call, Isa isa, AttentionWorkspace& workspace, ThreadPool& pool);
+
+// The slow, obvious reference: decodes every row to float and computes in double. Same contract but for rounding.
+void ReferenceAttend(const AttentionCall& call);
+
+}  // namespace holdfast

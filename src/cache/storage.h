@@ -1,0 +1,65 @@
+// A storage: where the rows of one layer of one sequence live, by slot. Knows nothing of positions or visibility.
+//
+// Adding one: src/cache/storages/<name>.{h,cc} and a line in storage_list.h.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+
+#include "base/arena.h"
+#include "cache/cache_memory.h"
+#include "holdfast/cache_config.h"
+
+namespace holdfast {
+
+// Where a slot's tile lies and how far contiguous memory goes from there.
+struct TileRun {
+  std::byte* k = nullptr;          // tile that holds the slot, KV head 0
+  std::byte* v = nullptr;          // null for a latent row
+  int64_t k_head_stride_bytes = 0;
+  int64_t v_head_stride_bytes = 0;
+  int64_t end_slot = 0;            // first slot past this contiguous run
+};
+
+// Bytes of the tiles of one layer; from the codecs' tile sizes, computed once.
+struct TileGeometry {
+  int kv_heads = 0;
+  int64_t k_tile_bytes = 0;
+  int64_t v_tile_bytes = 0;        // 0 for a latent row
+  int64_t BytesForRows(int64_t rows) const {  // rows: a multiple of 16
+    return rows / 16 * kv_heads * (k_tile_bytes + v_tile_bytes);
+  }
+};
+
+class Storage {
+ public:
+  virtual ~Storage() = default;
+
+  // Makes slots [begin, end) writable by this sequence alone: allocates, and copies blocks that others share.
+  virtual Status MakeWritable(int64_t begin, int64_t end) = 0;
+  // Gives back whole chunks or blocks at or past `slots`.
+  virtual void Truncate(int64_t slots) = 0;
+  // REQUIRES the slot was made writable and not truncated since.
+  virtual TileRun Locate(int64_t slot) const = 0;
+  // A second storage with the same rows: shares blocks where it can, copies where it cannot.
+  virtual Result<std::unique_ptr<Storage>> Fork() const = 0;
+  // What is allocated now, shared blocks included. Equal to the plan's formula for the slots in use.
+  virtual CacheBytes bytes() const = 0;
+};
+
+struct StorageTraits {
+  StorageId id;
+  const char* name;
+  Status (*check)(const CacheConfig& config);
+  // Rows that are replaced together (see LayoutTraits::slots).
+  int64_t (*granule_rows)(const CacheConfig& config);
+  // Bytes allocated once `slots` slots are in use, of at most `max_slots` (0 = unbounded).
+  CacheBytes (*plan)(const CacheConfig& config, const TileGeometry& tiles, int64_t slots, int64_t max_slots);
+  Result<std::unique_ptr<Storage>> (*create)(const CacheConfig& config, const TileGeometry& tiles, int64_t max_slots,
+                                             std::shared_ptr<CacheMemory> memory);
+};
+
+const StorageTraits& GetStorage(StorageId id);
+
+}  // namespace holdfast

@@ -1,0 +1,52 @@
+// A flat batch's append and attend: the one place that knows both cache and attention.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "attention/attend.h"
+#include "base/thread_pool.h"
+#include "cache/sequence_cache.h"
+
+namespace holdfast {
+
+// One sequence's tokens in a flat batch; they follow each other, at positions sequence->length()...
+struct BatchSlice {
+  SequenceCache* sequence = nullptr;
+  int64_t tokens = 0;
+};
+
+// One forward pass over the tokens of several sequences. Model code holds this and calls Attend once a layer; it
+// never sees a span, a codec, a storage, a window or who else is in the batch.
+class KvBatch {
+ public:
+  // Checks that every sequence takes its tokens (max_context; distinct sequences; tokens >= 1) before anything is
+  // computed. The sequences, workspace and pool must outlive the batch.
+  static Result<KvBatch> Begin(std::span<const BatchSlice> slices, AttentionWorkspace& workspace, ThreadPool& pool);
+  // Takes back what was not committed.
+  ~KvBatch();
+  KvBatch(KvBatch&&) noexcept;
+  KvBatch& operator=(KvBatch&&) = delete;
+
+  int64_t tokens() const;                       // of all slices
+  std::span<const int64_t> positions() const;   // [tokens] absolute, what RoPE uses
+
+  // Appends k, v and attends q for every token of the batch.
+  //   q [tokens, q_heads, k_dim]   k [tokens, kv_heads, k_dim]   v [tokens, kv_heads, v_dim] (null: latent row)
+  //   out [tokens, q_heads, v_dim]
+  // A layer is attended exactly once a batch, layers in any order. Errors as SpanCache::Append; the batch is then
+  // aborted: sequences are as before Begin (see SequenceCache::AbortStep for the one exception).
+  Status Attend(LayerId layer, int q_heads, const float* q, const float* k, const float* v, const AttentionRule& rule,
+                float* out);
+
+  // Advances every sequence. Error kFailedPrecondition if a layer was not attended.
+  Status Commit();
+
+ private:
+  struct State;
+  explicit KvBatch(std::unique_ptr<State> state);
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace holdfast

@@ -1,0 +1,48 @@
+// Which instruction set the kernels use: the strongest this processor has, or a weaker one by request.
+#pragma once
+
+#include <string_view>
+#include <vector>
+
+#include "holdfast/status.h"
+
+namespace holdfast {
+
+// Tiers, weakest first within an architecture. kAvx512 includes VNNI.
+enum class Isa { kScalar, kAvx2, kAvx512, kNeon };
+
+std::string_view IsaName(Isa isa);
+
+// Tiers that were compiled in and that this processor (and its operating system) can run, weakest first.
+std::vector<Isa> SupportedIsas();
+
+// The tier kernels run on: the strongest supported, unless HOLDFAST_FORCE_ISA (scalar, avx2, avx512, neon)
+// names another. A name that is unknown or that this processor lacks is an error of CheckForcedIsa and is
+// otherwise ignored, so that a library call never fails for the environment.
+Isa ActiveIsa();
+Status CheckForcedIsa();
+
+}  // namespace holdfast
+
+// A per-ISA TU defines `extern const Table kName;` inside namespace holdfast::HOLDFAST_ISA_NS. These two lists
+// are the only places that name every tier: HOLDFAST_DECLARE_KERNELS declares the tables,
+// HOLDFAST_SELECT_KERNELS picks the one for `isa`.
+#if defined(__x86_64__)
+#define HOLDFAST_DECLARE_KERNELS(Table, name)       \
+  namespace scalar { extern const Table name; }     \
+  namespace avx2 { extern const Table name; }       \
+  namespace avx512 { extern const Table name; }
+#define HOLDFAST_SELECT_KERNELS(isa, name)                          \
+  ((isa) == ::holdfast::Isa::kAvx512 ? ::holdfast::avx512::name     \
+   : (isa) == ::holdfast::Isa::kAvx2 ? ::holdfast::avx2::name       \
+                                     : ::holdfast::scalar::name)
+#elif defined(__aarch64__)
+#define HOLDFAST_DECLARE_KERNELS(Table, name)       \
+  namespace scalar { extern const Table name; }     \
+  namespace neon { extern const Table name; }
+#define HOLDFAST_SELECT_KERNELS(isa, name) \
+  ((isa) == ::holdfast::Isa::kNeon ? ::holdfast::neon::name : ::holdfast::scalar::name)
+#else
+#define HOLDFAST_DECLARE_KERNELS(Table, name) namespace scalar { extern const Table name; }
+#define HOLDFAST_SELECT_KERNELS(isa, name) (::holdfast::scalar::name)
+#endif

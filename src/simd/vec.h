@@ -1,0 +1,50 @@
+// The portable vector type that kernels are written in: sixteen float lanes on every instruction set.
+//
+// A kernel includes this header, lives in namespace holdfast::HOLDFAST_ISA_NS and is compiled once per tier
+// (cmake/HoldfastModule.cmake, KERNELS). Sixteen lanes are one AVX-512 register, two AVX2 ones, four NEON ones
+// and an array in the scalar tier; a tile of the cache has as many rows, so a lane is a row. Every operation
+// below is provided by each vec_<isa>.h with the same meaning:
+//
+//   F32x16  Zero() Set(x) Load(p) Store(p, v)       unaligned float32
+//           LoadF16(p) LoadBf16(p)                  16 patterns to float, exact
+//           StoreF16(p, v) StoreBf16(p, v)          round to nearest even
+//           Add Sub Mul Div Max Min Sqrt Abs Neg
+//           Fma(a, b, c) = a*b + c                  one rounding (scalar tier: two)
+//           LoadFirst(p, n)                         lanes [0, n) from p, the others 0; reads nothing past n
+//           StoreFirst(p, v, n)                     writes lanes [0, n) only
+//           SelectLess(a, b, x, y)                  lane: a < b ? x : y
+//           HSum(v) HMax(v)                         fixed tree: lanes i and i+8, then +4, +2, +1
+//   I32x16  IZero() ISet(x) ILoad(p) IStore(p, v) IAdd ISub IMul
+//           ToF32(i)   RoundToI32(f)                nearest even; REQUIRES |f| < 2^31
+//           Exponent2(i) = 2^i as F32x16            REQUIRES -126 <= i <= 127
+//           LoadU8AsF32(p) LoadI8AsF32(p)           16 bytes to float
+//   B8x64   BLoad(p) BBroadcast4(p)                 64 bytes; 4 bytes repeated 16 times
+//           BLow4(b) BHigh4(b)                      low / high nibble of each byte, 0..15
+//           BAnd BOr BXor BSet(byte) BShiftRight<n>(b) BShiftLeft<n>(b)   shifts are within each byte
+//           BStore(p, b)
+//   DotU8I8(acc, u, s): acc[lane] += sum over 4 of u8[4*lane+i] * s8[4*lane+i], exact for every input
+//   Prefetch(p)                                     a hint: the line of p will be read soon
+//
+// A TU compiled for a strong tier must define nothing that the linker could share with other TUs (an inline
+// function of a standard header, compiled here with AVX-512, would crash an older machine). So kernels use no
+// standard containers or algorithms, and everything here is always_inline in the tier's own namespace.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#define HF_INLINE static inline __attribute__((always_inline))
+
+#if defined(HOLDFAST_ISA_AVX512)
+#include "simd/vec_avx512.h"
+#elif defined(HOLDFAST_ISA_AVX2)
+#include "simd/vec_avx2.h"
+#elif defined(HOLDFAST_ISA_NEON)
+#include "simd/vec_neon.h"
+#elif defined(HOLDFAST_ISA_SCALAR)
+#include "simd/vec_scalar.h"
+#else
+#error "vec.h is for per-ISA kernels: list the file under KERNELS in its CMakeLists.txt"
+#endif
+
+#include "simd/vec_math.h"
