@@ -15,14 +15,17 @@
 //           SelectLess(a, b, x, y)                  lane: a < b ? x : y
 //           HSum(v) HMax(v)                         fixed tree: lanes i and i+8, then +4, +2, +1
 //   I32x16  IZero() ISet(x) ILoad(p) IStore(p, v) IAdd ISub IMul
+//           StoreBytes(p, i)                        16 bytes: the low byte of each lane
 //           ToF32(i)   RoundToI32(f)                nearest even; REQUIRES |f| < 2^31
 //           Exponent2(i) = 2^i as F32x16            REQUIRES -126 <= i <= 127
 //           LoadU8AsF32(p) LoadI8AsF32(p)           16 bytes to float
+//           Max and Min of a NaN are unspecified. vec_math.h adds Exp2, Exp, Sigmoid, Silu, Tanh, GeluTanh.
 //   B8x64   BLoad(p) BBroadcast4(p)                 64 bytes; 4 bytes repeated 16 times
 //           BLow4(b) BHigh4(b)                      low / high nibble of each byte, 0..15
 //           BAnd BOr BXor BSet(byte) BShiftRight<n>(b) BShiftLeft<n>(b)   shifts are within each byte
 //           BStore(p, b)
 //   DotU8I8(acc, u, s): acc[lane] += sum over 4 of u8[4*lane+i] * s8[4*lane+i], exact for every input
+//   DotU7I8(acc, u, s): the same; REQUIRES every u8 <= 127 (nibbles, say): faster on AVX2 and NEON
 //   Prefetch(p)                                     a hint: the line of p will be read soon
 //
 // A TU compiled for a strong tier must define nothing that the linker could share with other TUs (an inline

@@ -1,18 +1,43 @@
 // vec.h on AVX-512 (F, BW, DQ, VL, VNNI): one register.
 #pragma once
 
+// gcc 12's own header initialises "undefined" registers with themselves and then warns about it.
+#pragma GCC diagnostic push
+#if defined(__GNUC__) && !defined(__clang__)
+#pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
+#endif
+// gcc 12 warns of the registers that its own header leaves undefined on purpose.
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wuninitialized"
+#pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
 #include <immintrin.h>
+#pragma GCC diagnostic pop
+#pragma GCC diagnostic pop
 
 namespace holdfast::avx512 {
 
-struct F32x16 { __m512 v; };
-struct I32x16 { __m512i v; };
-struct B8x64 { __m512i v; };
+struct F32x16 {
+  __m512 v;
+};
+struct I32x16 {
+  __m512i v;
+};
+struct B8x64 {
+  __m512i v;
+};
 
-HF_INLINE F32x16 Zero() { return {_mm512_setzero_ps()}; }
-HF_INLINE F32x16 Set(float x) { return {_mm512_set1_ps(x)}; }
-HF_INLINE F32x16 Load(const float* p) { return {_mm512_loadu_ps(p)}; }
-HF_INLINE void Store(float* p, F32x16 a) { _mm512_storeu_ps(p, a.v); }
+HF_INLINE F32x16 Zero() {
+  return {_mm512_setzero_ps()};
+}
+HF_INLINE F32x16 Set(float x) {
+  return {_mm512_set1_ps(x)};
+}
+HF_INLINE F32x16 Load(const float* p) {
+  return {_mm512_loadu_ps(p)};
+}
+HF_INLINE void Store(float* p, F32x16 a) {
+  _mm512_storeu_ps(p, a.v);
+}
 HF_INLINE F32x16 LoadF16(const void* p) {
   return {_mm512_cvtph_ps(_mm256_loadu_si256(static_cast<const __m256i*>(p)))};
 }
@@ -34,21 +59,45 @@ HF_INLINE void StoreBf16(void* p, F32x16 a) {
   _mm256_storeu_si256(static_cast<__m256i*>(p),
                       _mm512_cvtepi32_epi16(_mm512_mask_mov_epi32(rounded, nan, quiet)));
 }
-HF_INLINE F32x16 Add(F32x16 a, F32x16 b) { return {_mm512_add_ps(a.v, b.v)}; }
-HF_INLINE F32x16 Sub(F32x16 a, F32x16 b) { return {_mm512_sub_ps(a.v, b.v)}; }
-HF_INLINE F32x16 Mul(F32x16 a, F32x16 b) { return {_mm512_mul_ps(a.v, b.v)}; }
-HF_INLINE F32x16 Div(F32x16 a, F32x16 b) { return {_mm512_div_ps(a.v, b.v)}; }
-HF_INLINE F32x16 Max(F32x16 a, F32x16 b) { return {_mm512_max_ps(a.v, b.v)}; }
-HF_INLINE F32x16 Min(F32x16 a, F32x16 b) { return {_mm512_min_ps(a.v, b.v)}; }
-HF_INLINE F32x16 Sqrt(F32x16 a) { return {_mm512_sqrt_ps(a.v)}; }
-HF_INLINE F32x16 Abs(F32x16 a) { return {_mm512_abs_ps(a.v)}; }
+HF_INLINE F32x16 Add(F32x16 a, F32x16 b) {
+  return {_mm512_add_ps(a.v, b.v)};
+}
+HF_INLINE F32x16 Sub(F32x16 a, F32x16 b) {
+  return {_mm512_sub_ps(a.v, b.v)};
+}
+HF_INLINE F32x16 Mul(F32x16 a, F32x16 b) {
+  return {_mm512_mul_ps(a.v, b.v)};
+}
+HF_INLINE F32x16 Div(F32x16 a, F32x16 b) {
+  return {_mm512_div_ps(a.v, b.v)};
+}
+HF_INLINE F32x16 Max(F32x16 a, F32x16 b) {
+  return {_mm512_max_ps(a.v, b.v)};
+}
+HF_INLINE F32x16 Min(F32x16 a, F32x16 b) {
+  return {_mm512_min_ps(a.v, b.v)};
+}
+HF_INLINE F32x16 Sqrt(F32x16 a) {
+  return {_mm512_sqrt_ps(a.v)};
+}
+HF_INLINE F32x16 Abs(F32x16 a) {
+  return {_mm512_abs_ps(a.v)};
+}
 HF_INLINE F32x16 Neg(F32x16 a) {
   return {_mm512_castsi512_ps(_mm512_xor_si512(_mm512_castps_si512(a.v), _mm512_set1_epi32(INT32_MIN)))};
 }
-HF_INLINE F32x16 Fma(F32x16 a, F32x16 b, F32x16 c) { return {_mm512_fmadd_ps(a.v, b.v, c.v)}; }
-HF_INLINE __mmask16 FirstLanes(int n) { return static_cast<__mmask16>((1u << n) - 1u); }
-HF_INLINE F32x16 LoadFirst(const float* p, int n) { return {_mm512_maskz_loadu_ps(FirstLanes(n), p)}; }
-HF_INLINE void StoreFirst(float* p, F32x16 a, int n) { _mm512_mask_storeu_ps(p, FirstLanes(n), a.v); }
+HF_INLINE F32x16 Fma(F32x16 a, F32x16 b, F32x16 c) {
+  return {_mm512_fmadd_ps(a.v, b.v, c.v)};
+}
+HF_INLINE __mmask16 FirstLanes(int n) {
+  return static_cast<__mmask16>((1u << n) - 1u);
+}
+HF_INLINE F32x16 LoadFirst(const float* p, int n) {
+  return {_mm512_maskz_loadu_ps(FirstLanes(n), p)};
+}
+HF_INLINE void StoreFirst(float* p, F32x16 a, int n) {
+  _mm512_mask_storeu_ps(p, FirstLanes(n), a.v);
+}
 HF_INLINE F32x16 SelectLess(F32x16 a, F32x16 b, F32x16 x, F32x16 y) {
   return {_mm512_mask_mov_ps(y.v, _mm512_cmp_ps_mask(a.v, b.v, _CMP_LT_OQ), x.v)};
 }
@@ -65,15 +114,36 @@ HF_INLINE float HMax(F32x16 a) {
   return _mm_cvtss_f32(_mm_max_ss(s2, _mm_shuffle_ps(s2, s2, 1)));
 }
 
-HF_INLINE I32x16 IZero() { return {_mm512_setzero_si512()}; }
-HF_INLINE I32x16 ISet(int32_t x) { return {_mm512_set1_epi32(x)}; }
-HF_INLINE I32x16 ILoad(const int32_t* p) { return {_mm512_loadu_si512(p)}; }
-HF_INLINE void IStore(int32_t* p, I32x16 a) { _mm512_storeu_si512(p, a.v); }
-HF_INLINE I32x16 IAdd(I32x16 a, I32x16 b) { return {_mm512_add_epi32(a.v, b.v)}; }
-HF_INLINE I32x16 ISub(I32x16 a, I32x16 b) { return {_mm512_sub_epi32(a.v, b.v)}; }
-HF_INLINE I32x16 IMul(I32x16 a, I32x16 b) { return {_mm512_mullo_epi32(a.v, b.v)}; }
-HF_INLINE F32x16 ToF32(I32x16 a) { return {_mm512_cvtepi32_ps(a.v)}; }
-HF_INLINE I32x16 RoundToI32(F32x16 a) { return {_mm512_cvtps_epi32(a.v)}; }
+HF_INLINE I32x16 IZero() {
+  return {_mm512_setzero_si512()};
+}
+HF_INLINE I32x16 ISet(int32_t x) {
+  return {_mm512_set1_epi32(x)};
+}
+HF_INLINE I32x16 ILoad(const int32_t* p) {
+  return {_mm512_loadu_si512(p)};
+}
+HF_INLINE void IStore(int32_t* p, I32x16 a) {
+  _mm512_storeu_si512(p, a.v);
+}
+HF_INLINE I32x16 IAdd(I32x16 a, I32x16 b) {
+  return {_mm512_add_epi32(a.v, b.v)};
+}
+HF_INLINE I32x16 ISub(I32x16 a, I32x16 b) {
+  return {_mm512_sub_epi32(a.v, b.v)};
+}
+HF_INLINE I32x16 IMul(I32x16 a, I32x16 b) {
+  return {_mm512_mullo_epi32(a.v, b.v)};
+}
+HF_INLINE void StoreBytes(void* p, I32x16 a) {
+  _mm_storeu_si128(static_cast<__m128i*>(p), _mm512_cvtepi32_epi8(a.v));
+}
+HF_INLINE F32x16 ToF32(I32x16 a) {
+  return {_mm512_cvtepi32_ps(a.v)};
+}
+HF_INLINE I32x16 RoundToI32(F32x16 a) {
+  return {_mm512_cvtps_epi32(a.v)};
+}
 HF_INLINE F32x16 Exponent2(I32x16 a) {
   return {_mm512_castsi512_ps(_mm512_slli_epi32(_mm512_add_epi32(a.v, _mm512_set1_epi32(127)), 23))};
 }
@@ -84,17 +154,29 @@ HF_INLINE F32x16 LoadI8AsF32(const void* p) {
   return {_mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(_mm_loadu_si128(static_cast<const __m128i*>(p))))};
 }
 
-HF_INLINE B8x64 BLoad(const void* p) { return {_mm512_loadu_si512(p)}; }
-HF_INLINE void BStore(void* p, B8x64 a) { _mm512_storeu_si512(p, a.v); }
+HF_INLINE B8x64 BLoad(const void* p) {
+  return {_mm512_loadu_si512(p)};
+}
+HF_INLINE void BStore(void* p, B8x64 a) {
+  _mm512_storeu_si512(p, a.v);
+}
 HF_INLINE B8x64 BBroadcast4(const void* p) {
   int32_t word;
   __builtin_memcpy(&word, p, 4);
   return {_mm512_set1_epi32(word)};
 }
-HF_INLINE B8x64 BSet(uint8_t x) { return {_mm512_set1_epi8(static_cast<char>(x))}; }
-HF_INLINE B8x64 BAnd(B8x64 a, B8x64 b) { return {_mm512_and_si512(a.v, b.v)}; }
-HF_INLINE B8x64 BOr(B8x64 a, B8x64 b) { return {_mm512_or_si512(a.v, b.v)}; }
-HF_INLINE B8x64 BXor(B8x64 a, B8x64 b) { return {_mm512_xor_si512(a.v, b.v)}; }
+HF_INLINE B8x64 BSet(uint8_t x) {
+  return {_mm512_set1_epi8(static_cast<char>(x))};
+}
+HF_INLINE B8x64 BAnd(B8x64 a, B8x64 b) {
+  return {_mm512_and_si512(a.v, b.v)};
+}
+HF_INLINE B8x64 BOr(B8x64 a, B8x64 b) {
+  return {_mm512_or_si512(a.v, b.v)};
+}
+HF_INLINE B8x64 BXor(B8x64 a, B8x64 b) {
+  return {_mm512_xor_si512(a.v, b.v)};
+}
 template <int n>
 HF_INLINE B8x64 BShiftRight(B8x64 a) {
   return BAnd({_mm512_srli_epi16(a.v, n)}, BSet(static_cast<uint8_t>(0xff >> n)));
@@ -103,9 +185,20 @@ template <int n>
 HF_INLINE B8x64 BShiftLeft(B8x64 a) {
   return BAnd({_mm512_slli_epi16(a.v, n)}, BSet(static_cast<uint8_t>(0xff << n)));
 }
-HF_INLINE B8x64 BLow4(B8x64 a) { return BAnd(a, BSet(0x0f)); }
-HF_INLINE B8x64 BHigh4(B8x64 a) { return BShiftRight<4>(a); }
-HF_INLINE I32x16 DotU8I8(I32x16 acc, B8x64 u, B8x64 s) { return {_mm512_dpbusd_epi32(acc.v, u.v, s.v)}; }
-HF_INLINE void Prefetch(const void* p) { _mm_prefetch(static_cast<const char*>(p), _MM_HINT_T0); }
+HF_INLINE B8x64 BLow4(B8x64 a) {
+  return BAnd(a, BSet(0x0f));
+}
+HF_INLINE B8x64 BHigh4(B8x64 a) {
+  return BShiftRight<4>(a);
+}
+HF_INLINE I32x16 DotU8I8(I32x16 acc, B8x64 u, B8x64 s) {
+  return {_mm512_dpbusd_epi32(acc.v, u.v, s.v)};
+}
+HF_INLINE I32x16 DotU7I8(I32x16 acc, B8x64 u, B8x64 s) {
+  return DotU8I8(acc, u, s);
+}
+HF_INLINE void Prefetch(const void* p) {
+  _mm_prefetch(static_cast<const char*>(p), _MM_HINT_T0);
+}
 
 }  // namespace holdfast::avx512

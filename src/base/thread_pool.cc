@@ -1,0 +1,206 @@
+#include "base/thread_pool.h"
+
+#include <sched.h>
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <string>
+#include <system_error>
+#include <thread>
+#include <vector>
+
+namespace holdfast {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+// How long a worker stays awake after its last region: longer than the serial work between two regions of a
+// decode step, much shorter than the pause between two requests.
+constexpr auto kWorkerSpin = std::chrono::microseconds(100);
+// With more threads than cores a spinning worker keeps somebody from the core that he needs.
+constexpr auto kCrowdedWorkerSpin = std::chrono::microseconds(5);
+// After this long a waiting thread offers its core to others between two looks.
+constexpr auto kYieldAfter = std::chrono::microseconds(20);
+constexpr int kLooksPerClockRead = 32;
+constexpr int64_t kMaxTasksPerRegion = int64_t{1} << 30;
+
+void CpuRelax() {
+#if defined(__x86_64__)
+  __builtin_ia32_pause();
+#elif defined(__aarch64__)
+  asm volatile("isb" ::: "memory");
+#endif
+}
+
+// Waits between looks at an atomic: first busily, then politely.
+class Spinner {
+ public:
+  // False once `limit` has passed since the first wait.
+  bool Wait(Clock::duration limit) {
+    CpuRelax();
+    if (++looks_ % kLooksPerClockRead != 0) return true;
+    const auto now = Clock::now();
+    if (looks_ == kLooksPerClockRead) start_ = now;
+    if (now - start_ > limit) return false;
+    if (now - start_ > kYieldAfter) sched_yield();
+    return true;
+  }
+
+ private:
+  int64_t looks_ = 0;
+  Clock::time_point start_;
+};
+
+int AvailableCores() {
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  if (sched_getaffinity(0, sizeof set, &set) == 0) return std::max(1, CPU_COUNT(&set));
+  return std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
+}
+
+}  // namespace
+
+// A region is published in one word, `ticket`: its number in the high half and how many tasks nobody has
+// claimed yet in the low half. A claim is a compare-and-swap that takes one from the low half. So a thread
+// that was delayed between looking and claiming either claims a task of the very region it saw or fails, and
+// nobody ever waits for a thread that has not claimed anything: a sleeping worker delays no region.
+//
+// task, tasks and first are plain: the caller writes them only while no task is claimed (completed == tasks),
+// and others read them only after a claim, which the publishing store of `ticket` happens before.
+struct ThreadPool::State {
+  alignas(64) std::atomic<uint64_t> ticket{0};
+  std::atomic<bool> stop{false};
+  const TaskRef* task = nullptr;
+  int64_t tasks = 0;
+  int64_t first = 0;
+  alignas(64) std::atomic<int64_t> completed{0};
+  alignas(64) std::atomic<int> sleepers{0};
+  std::atomic<uint32_t> wake_count{0};
+  Clock::duration worker_spin = kWorkerSpin;
+  int thread_count = 1;
+  std::vector<std::thread> workers;
+
+  static constexpr uint64_t kUnclaimedMask = 0xffffffffu;
+
+  static bool HasTasks(uint64_t t) { return (t & kUnclaimedMask) != 0; }
+
+  // Claims and runs tasks until none is left.
+  void RunTasks(int thread) {
+    int64_t ran = 0;
+    uint64_t seen = ticket.load(std::memory_order_acquire);
+    while (HasTasks(seen)) {
+      if (!ticket.compare_exchange_weak(seen, seen - 1, std::memory_order_acq_rel,
+                                        std::memory_order_acquire)) {
+        continue;
+      }
+      const auto unclaimed = static_cast<int64_t>(seen & kUnclaimedMask);
+      (*task)(first + tasks - unclaimed, thread);
+      ++ran;
+      seen = ticket.load(std::memory_order_acquire);
+    }
+    // Only now may the caller go on: nothing of the region is touched after this.
+    if (ran > 0) completed.fetch_add(ran, std::memory_order_release);
+  }
+
+  void RunRegion(const TaskRef& region_task, int64_t region_first, int64_t region_tasks) {
+    task = &region_task;
+    tasks = region_tasks;
+    first = region_first;
+    completed.store(0, std::memory_order_relaxed);
+    const uint64_t number = (ticket.load(std::memory_order_relaxed) >> 32) + 1;
+    // Sequentially consistent, as are the worker's accesses in Sleep: either it sees the tasks or we see it
+    // asleep.
+    ticket.store((number << 32) | static_cast<uint64_t>(region_tasks), std::memory_order_seq_cst);
+    Wake(region_tasks - 1);
+    RunTasks(0);
+    Spinner spinner;
+    while (completed.load(std::memory_order_acquire) != region_tasks) spinner.Wait(Clock::duration::max());
+  }
+
+  void Wake(int64_t wanted) {
+    const int asleep = sleepers.load(std::memory_order_seq_cst);
+    if (asleep == 0) return;
+    wake_count.fetch_add(1, std::memory_order_seq_cst);
+    if (wanted >= asleep) {
+      wake_count.notify_all();
+    } else {
+      for (int64_t i = 0; i < wanted; ++i) wake_count.notify_one();
+    }
+  }
+
+  void Sleep() {
+    const uint32_t before = wake_count.load(std::memory_order_seq_cst);
+    sleepers.fetch_add(1, std::memory_order_seq_cst);
+    if (!HasTasks(ticket.load(std::memory_order_seq_cst)) && !stop.load(std::memory_order_seq_cst)) {
+      wake_count.wait(before, std::memory_order_seq_cst);
+    }
+    sleepers.fetch_sub(1, std::memory_order_seq_cst);
+  }
+
+  void Work(int thread) {
+    Spinner spinner;
+    while (!stop.load(std::memory_order_relaxed)) {
+      if (HasTasks(ticket.load(std::memory_order_relaxed))) {
+        RunTasks(thread);
+        spinner = Spinner();
+      } else if (!spinner.Wait(worker_spin)) {
+        Sleep();
+        spinner = Spinner();
+      }
+    }
+  }
+
+  void StopAndJoin() {
+    stop.store(true, std::memory_order_seq_cst);
+    wake_count.fetch_add(1, std::memory_order_seq_cst);
+    wake_count.notify_all();
+    for (std::thread& worker : workers) worker.join();
+    workers.clear();
+  }
+};
+
+ThreadPool::ThreadPool(std::unique_ptr<State> state) : state_(std::move(state)) {}
+
+ThreadPool::~ThreadPool() {
+  state_->StopAndJoin();
+}
+
+Result<std::unique_ptr<ThreadPool>> ThreadPool::Create(int threads) {
+  if (threads < 0 || threads > kMaxThreads) {
+    return InvalidArgument("thread pool: threads " + std::to_string(threads) +
+                           " is not within 0 (one a core) to " + std::to_string(kMaxThreads));
+  }
+  const int cores = AvailableCores();
+  if (threads == 0) threads = std::min(cores, kMaxThreads);
+  auto state = std::make_unique<State>();
+  State* s = state.get();
+  s->thread_count = threads;
+  if (threads > cores) s->worker_spin = kCrowdedWorkerSpin;
+  for (int thread = 1; thread < threads; ++thread) {
+    try {
+      s->workers.emplace_back([s, thread] { s->Work(thread); });
+    } catch (const std::system_error& e) {
+      s->StopAndJoin();
+      return ResourceExhausted("thread pool: starting thread " + std::to_string(thread) + " of " +
+                               std::to_string(threads) + ": " + e.what());
+    }
+  }
+  return std::unique_ptr<ThreadPool>(new ThreadPool(std::move(state)));
+}
+
+int ThreadPool::threads() const {
+  return state_->thread_count;
+}
+
+void ThreadPool::ParallelFor(int64_t tasks, TaskRef task) {
+  if (tasks == 1 || state_->thread_count == 1) {
+    for (int64_t i = 0; i < tasks; ++i) task(i, 0);
+    return;
+  }
+  for (int64_t first = 0; first < tasks; first += kMaxTasksPerRegion) {
+    state_->RunRegion(task, first, std::min(tasks - first, kMaxTasksPerRegion));
+  }
+}
+
+}  // namespace holdfast

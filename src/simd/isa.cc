@@ -1,0 +1,110 @@
+#include "simd/isa.h"
+
+#include <cstdlib>
+#include <optional>
+#include <string>
+
+#if defined(__x86_64__)
+#include <cpuid.h>
+#elif defined(__aarch64__)
+#include <asm/hwcap.h>
+#include <sys/auxv.h>
+#endif
+
+namespace holdfast {
+namespace {
+
+constexpr Isa kAllIsas[] = {Isa::kScalar, Isa::kAvx2, Isa::kAvx512, Isa::kNeon};
+
+// What each tier's compiler flags (cmake/HoldfastModule.cmake) let the compiler use. The x86 built-ins ask
+// the operating system too, whether it saves the wide registers.
+bool ProcessorHas(Isa isa) {
+  switch (isa) {
+    case Isa::kScalar:
+      return true;
+#if defined(__x86_64__)
+    case Isa::kAvx2: {
+      unsigned a = 0, b = 0, c = 0, d = 0;
+      const bool f16c = __get_cpuid(1, &a, &b, &c, &d) != 0 && (c & bit_F16C) != 0;
+      return f16c && __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
+    }
+    case Isa::kAvx512:
+      return ProcessorHas(Isa::kAvx2) && __builtin_cpu_supports("avx512f") &&
+             __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512dq") &&
+             __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512cd") &&
+             __builtin_cpu_supports("avx512vnni");
+    case Isa::kNeon:
+      return false;
+#elif defined(__aarch64__)
+    case Isa::kAvx2:
+    case Isa::kAvx512:
+      return false;
+    case Isa::kNeon: {
+      constexpr unsigned long wanted =
+          HWCAP_ASIMD | HWCAP_ASIMDDP | HWCAP_FPHP | HWCAP_ASIMDHP | HWCAP_ATOMICS;
+      return (getauxval(AT_HWCAP) & wanted) == wanted;
+    }
+#else
+    case Isa::kAvx2:
+    case Isa::kAvx512:
+    case Isa::kNeon:
+      return false;
+#endif
+  }
+  return false;
+}
+
+std::string SupportedNames() {
+  std::string names;
+  for (const Isa isa : SupportedIsas()) {
+    if (!names.empty()) names += ", ";
+    names += IsaName(isa);
+  }
+  return names;
+}
+
+std::optional<Isa> ForcedIsa() {
+  const char* name = std::getenv("HOLDFAST_FORCE_ISA");
+  if (name == nullptr) return std::nullopt;
+  for (const Isa isa : kAllIsas) {
+    if (IsaName(isa) == name && ProcessorHas(isa)) return isa;
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
+std::string_view IsaName(Isa isa) {
+  switch (isa) {
+    case Isa::kScalar:
+      return "scalar";
+    case Isa::kAvx2:
+      return "avx2";
+    case Isa::kAvx512:
+      return "avx512";
+    case Isa::kNeon:
+      return "neon";
+  }
+  return "unknown";
+}
+
+std::vector<Isa> SupportedIsas() {
+  std::vector<Isa> supported;
+  for (const Isa isa : kAllIsas) {
+    if (ProcessorHas(isa)) supported.push_back(isa);
+  }
+  return supported;
+}
+
+Isa ActiveIsa() {
+  return ForcedIsa().value_or(SupportedIsas().back());
+}
+
+Status CheckForcedIsa() {
+  const char* name = std::getenv("HOLDFAST_FORCE_ISA");
+  if (name == nullptr || ForcedIsa().has_value()) return OkStatus();
+  return InvalidArgument("HOLDFAST_FORCE_ISA: \"" + std::string(name) +
+                         "\" is not one of this processor's: " + SupportedNames());
+}
+
+}  // namespace holdfast
