@@ -1,17 +1,11 @@
 // vec.h on AVX-512 (F, BW, DQ, VL, VNNI): one register.
 #pragma once
 
-// gcc 12's own header initialises "undefined" registers with themselves and then warns about it.
-#pragma GCC diagnostic push
-#if defined(__GNUC__) && !defined(__clang__)
-#pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
-#endif
 // gcc 12 warns of the registers that its own header leaves undefined on purpose.
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wuninitialized"
 #pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
 #include <immintrin.h>
-#pragma GCC diagnostic pop
 #pragma GCC diagnostic pop
 
 namespace holdfast::avx512 {

@@ -154,6 +154,11 @@ HF_INLINE I32x16 ISub(I32x16 a, I32x16 b) {
 HF_INLINE I32x16 IMul(I32x16 a, I32x16 b) {
   return ILanes([&](int i) { return static_cast<int32_t>(Bits(a.v[i]) * Bits(b.v[i])); });
 }
+HF_INLINE void StoreBytes(void* p, I32x16 a) {
+  uint8_t bytes[16];
+  for (int i = 0; i < 16; ++i) bytes[i] = static_cast<uint8_t>(a.v[i] & 0xff);
+  __builtin_memcpy(p, bytes, sizeof bytes);
+}
 HF_INLINE F32x16 ToF32(I32x16 a) {
   return FLanes([&](int i) { return static_cast<float>(a.v[i]); });
 }
