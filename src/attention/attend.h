@@ -15,23 +15,24 @@ namespace holdfast {
 
 // One sequence's queries in a flat batch.
 struct AttentionSequence {
-  int64_t first_token = 0;                 // index of its first query in the flat batch
-  int64_t tokens = 0;                      // queries; query i is at position visible[i].end - 1, ascending
-  std::span<const Span> spans;             // ascending positions, no overlap, everything any query sees
-  std::span<const VisibleRange> visible;   // [tokens]
+  int64_t first_token = 0;                // index of its first query in the flat batch
+  int64_t tokens = 0;                     // queries; query i is at position visible[i].end - 1, ascending
+  std::span<const Span> spans;            // ascending positions, no overlap, everything any query sees
+  std::span<const VisibleRange> visible;  // [tokens]
 };
 
 // One layer's attention for a flat batch. All arrays are the caller's and outlive the call.
 struct AttentionCall {
   RowShape shape;
-  int q_heads = 0;   // a multiple of kv_heads; query heads [h*G, (h+1)*G) read KV head h, G = q_heads / kv_heads
+  int q_heads =
+      0;  // a multiple of kv_heads; query heads [h*G, (h+1)*G) read KV head h, G = q_heads / kv_heads
   int kv_heads = 0;
   CodecId k_codec = CodecId::kF16;
-  CodecId v_codec = CodecId::kF16;         // = k_codec for a latent row
+  CodecId v_codec = CodecId::kF16;  // = k_codec for a latent row
   AttentionRule rule;
   std::span<const AttentionSequence> sequences;
-  const float* q = nullptr;                // [tokens, q_heads, k_dim]
-  float* out = nullptr;                    // [tokens, q_heads, v_dim]
+  const float* q = nullptr;  // [tokens, q_heads, k_dim]
+  float* out = nullptr;      // [tokens, q_heads, v_dim]
 };
 
 // Scratch of Attend, kept between calls so that a step allocates nothing. Not thread-safe: one a caller.
@@ -50,12 +51,13 @@ class AttentionWorkspace {
   std::unique_ptr<State> state_;
 };
 
-// Computes out. A query that sees no row gets zeros. The bits of a query's output depend on its q, the rows it sees
-// and the instruction set alone: not on threads, on other queries, on spans' boundaries.
-// REQUIRES a valid call (the cache built it); fails with kResourceExhausted if scratch cannot be had.
+// Computes out. A query that sees no row gets zeros. The bits of a query's output depend on its q, the rows
+// it sees and the instruction set alone: not on threads, on other queries, on spans' boundaries. REQUIRES a
+// valid call (the cache built it); fails with kResourceExhausted if scratch cannot be had.
 Status Attend(const AttentionCall& call, Isa isa, AttentionWorkspace& workspace, ThreadPool& pool);
 
-// The slow, obvious reference: decodes every row to float and computes in double. Same contract but for rounding.
+// The slow, obvious reference: decodes every row to float and computes in double. Same contract but for
+// rounding.
 void ReferenceAttend(const AttentionCall& call);
 
 }  // namespace holdfast

@@ -1,0 +1,172 @@
+#include "attention/plan.h"
+
+#include <algorithm>
+#include <bit>
+#include <tuple>
+
+#include "base/checked.h"
+
+namespace holdfast {
+namespace {
+
+// Queries the kernels see at once. Their scores, a kibibyte each, stay in the second-level cache.
+constexpr int64_t kBlockQueries = 64;
+// A block this small is worth spreading over threads by chunks; a larger one is cut by tokens first.
+constexpr int64_t kSplitQueries = 16;
+// Tasks a thread should find, so that the last ones end together.
+constexpr int64_t kTasksPerThread = 4;
+constexpr int64_t kPartsPerThread = 16;
+
+// What the tokens [first, first + count) see together, as positions.
+VisibleRange UnionOf(std::span<const VisibleRange> visible, int64_t first, int64_t count) {
+  VisibleRange all = visible[static_cast<size_t>(first)];
+  for (int64_t i = first + 1; i < first + count; ++i) {
+    const VisibleRange& one = visible[static_cast<size_t>(i)];
+    all.begin = std::min(all.begin, one.begin);
+    all.end = std::max(all.end, one.end);
+    all.sink_end = std::max(all.sink_end, one.sink_end);
+  }
+  all.sink_end = std::min(all.sink_end, all.end);
+  return all;
+}
+
+ChunkSet ChunksOf(const VisibleRange& all) {
+  ChunkSet set;
+  set.sink_end = CeilDiv(std::max<int64_t>(all.sink_end, 0), kChunkRows);
+  set.begin = std::max(all.begin / kChunkRows, set.sink_end);
+  set.end = std::max(all.begin < all.end ? CeilDiv(all.end, kChunkRows) : 0, set.begin);
+  return set;
+}
+
+int64_t RowsOf(const VisibleRange& all) {
+  const int64_t window = std::max<int64_t>(all.end - all.begin, 0);
+  return window + std::clamp<int64_t>(all.sink_end, 0, all.begin);
+}
+
+// Tokens of a block: a power of two, so that blocks lie on the tiles' boundaries.
+int64_t BlockTokens(const AttentionCall& call, int64_t group, int threads) {
+  int64_t tokens = 0;
+  for (const AttentionSequence& s : call.sequences) tokens += s.tokens;
+  auto block = static_cast<int64_t>(
+      std::bit_floor(static_cast<uint64_t>(std::max<int64_t>(kBlockQueries / group, 1))));
+  const auto tasks = [&] { return CeilDiv(tokens, block) * call.kv_heads; };
+  while (block > 1 && block * group > kSplitQueries && tasks() < kTasksPerThread * threads) block /= 2;
+  return block;
+}
+
+void AddBlocks(const AttentionCall& call, int32_t sequence, int64_t block_tokens, AttentionPlan* plan) {
+  const AttentionSequence& s = call.sequences[static_cast<size_t>(sequence)];
+  const int64_t group = call.q_heads / call.kv_heads;
+  int64_t token = 0;
+  while (token < s.tokens) {
+    const int64_t position = std::max<int64_t>(s.visible[static_cast<size_t>(token)].end - 1, 0);
+    QueryBlock block;
+    block.sequence = sequence;
+    block.token = token;
+    block.tokens = std::min(s.tokens - token, block_tokens - position % block_tokens);
+    const VisibleRange all = UnionOf(s.visible, token, block.tokens);
+    block.chunks = ChunksOf(all);
+    block.work = block.tokens * group * RowsOf(all) * (call.shape.k_dim + call.shape.v_dim);
+    token += block.tokens;
+    plan->work += block.work * call.kv_heads;
+    plan->max_queries = std::max(plan->max_queries, block.tokens * group);
+    plan->blocks.push_back(block);
+  }
+}
+
+// One task a KV head, or several over its chunks.
+void AddTasks(const AttentionCall& call, int threads, int32_t index, AttentionPlan* plan) {
+  QueryBlock& block = plan->blocks[static_cast<size_t>(index)];
+  const int64_t group = call.q_heads / call.kv_heads;
+  const int64_t queries = block.tokens * group;
+  const int64_t chunks = block.chunks.count();
+  const bool split = threads > 1 && plan->work >= kInlineWork && chunks > 1 &&
+                     queries <= std::max(kSplitQueries, group) &&
+                     block.work * kTasksPerThread * threads > plan->work;
+  int64_t part = chunks;
+  if (split) {
+    const int64_t share = plan->work / (kPartsPerThread * threads);
+    part = std::clamp<int64_t>(share * chunks / std::max<int64_t>(block.work, 1), 1, chunks);
+    block.group = static_cast<int32_t>(plan->groups.size());
+  }
+  for (int32_t head = 0; head < call.kv_heads; ++head) {
+    int32_t tasks = 0;
+    int64_t first = 0;
+    do {
+      const int64_t count = std::min(part, chunks - first);
+      plan->tasks.push_back({index, head, first, count});
+      first += count;
+      ++tasks;
+    } while (first < chunks);
+    if (!split) continue;
+    plan->groups.push_back({tasks, plan->partials});
+    plan->partials += chunks * queries;
+  }
+}
+
+}  // namespace
+
+int64_t AttentionPlan::bytes() const {
+  return static_cast<int64_t>(blocks.capacity() * sizeof(QueryBlock) +
+                              tasks.capacity() * sizeof(AttentionTask) +
+                              groups.capacity() * sizeof(SplitGroup));
+}
+
+void BuildPlan(const AttentionCall& call, int threads, AttentionPlan* plan) {
+  plan->blocks.clear();
+  plan->tasks.clear();
+  plan->groups.clear();
+  plan->max_queries = plan->partials = plan->work = 0;
+  const int64_t group = call.q_heads / call.kv_heads;
+  const int64_t block_tokens = BlockTokens(call, group, threads);
+  for (size_t s = 0; s < call.sequences.size(); ++s)
+    AddBlocks(call, static_cast<int32_t>(s), block_tokens, plan);
+  // Later blocks see more; dear ones are handed out first.
+  std::sort(plan->blocks.begin(), plan->blocks.end(), [](const QueryBlock& a, const QueryBlock& b) {
+    return std::tuple(-a.work, a.sequence, a.token) < std::tuple(-b.work, b.sequence, b.token);
+  });
+  for (size_t b = 0; b < plan->blocks.size(); ++b) AddTasks(call, threads, static_cast<int32_t>(b), plan);
+}
+
+ChunkView ViewOfChunk(const VisibleRange& visible, int64_t chunk) {
+  const int64_t first = chunk * kChunkRows;
+  const auto row = [&](int64_t position) {
+    return static_cast<int32_t>(std::clamp<int64_t>(position - first, 0, kChunkRows));
+  };
+  ChunkView view;
+  view.end0 = row(std::min(visible.sink_end, visible.end));
+  view.begin1 = row(visible.begin);
+  view.end1 = std::max(row(visible.end), view.begin1);
+  if (view.begin1 <= view.end0 && view.begin1 < view.end1) {  // they touch: one interval
+    view.end0 = std::max(view.end0, view.end1);
+    view.begin1 = view.end1 = 0;
+  }
+  if (view.begin1 == view.end1) view.begin1 = view.end1 = 0;
+  return view;
+}
+
+void LocateTiles(std::span<const Span> spans, int64_t chunk, int kv_head, int64_t k_tile_bytes,
+                 int64_t v_tile_bytes, const std::byte* hole, ChunkTiles* k, ChunkTiles* v) {
+  const int64_t first_tile = chunk * kChunkTiles;
+  const int64_t begin = (first_tile + k->begin) * kTileRows;
+  const int64_t end = (first_tile + k->end) * kTileRows;
+  for (int t = k->begin; t < k->end; ++t) {
+    k->tile[t] = hole;
+    if (v != nullptr) v->tile[t] = hole;
+  }
+  auto span =
+      std::partition_point(spans.begin(), spans.end(), [&](const Span& s) { return s.end() <= begin; });
+  for (; span != spans.end() && span->begin < end; ++span) {
+    if (span->rows <= 0) continue;
+    const int64_t span_tile = span->begin / kTileRows;
+    const auto from = static_cast<int>(std::max<int64_t>(span_tile - first_tile, k->begin));
+    const auto to = static_cast<int>(std::min<int64_t>(CeilDiv(span->end(), kTileRows) - first_tile, k->end));
+    const std::byte* k_head = span->k + kv_head * span->k_head_stride_bytes;
+    for (int t = from; t < to; ++t) k->tile[t] = k_head + (first_tile + t - span_tile) * k_tile_bytes;
+    if (v == nullptr) continue;
+    const std::byte* v_head = span->v + kv_head * span->v_head_stride_bytes;
+    for (int t = from; t < to; ++t) v->tile[t] = v_head + (first_tile + t - span_tile) * v_tile_bytes;
+  }
+}
+
+}  // namespace holdfast

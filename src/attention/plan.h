@@ -1,0 +1,75 @@
+// How a call's work is cut into tasks. No cut changes a bit of the result: a query's chunks are computed by
+// the same kernels and folded in the same order whichever task does which of them.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "attention/attend.h"
+#include "attention/kernels/softmax_kernels.h"
+
+namespace holdfast {
+
+// The chunks that the queries of a block see: [0, sink_end) and [begin, end), sink_end <= begin.
+struct ChunkSet {
+  int64_t sink_end = 0;
+  int64_t begin = 0;
+  int64_t end = 0;
+
+  int64_t count() const { return sink_end + (end - begin); }
+  // Chunk number of the ordinal-th of them, ascending.
+  int64_t At(int64_t ordinal) const { return ordinal < sink_end ? ordinal : begin + (ordinal - sink_end); }
+};
+
+// Successive query tokens of one sequence; with all query heads of one KV head they are a set of queries that
+// the kernels see together. Query i of the set is token i / G, head i % G of the KV head's G.
+struct QueryBlock {
+  int32_t sequence = 0;
+  int64_t token = 0;  // of the sequence's queries
+  int64_t tokens = 0;
+  ChunkSet chunks;
+  int64_t work = 0;    // multiply-adds of one KV head
+  int32_t group = -1;  // first of its kv_heads split groups, or -1: one task a KV head
+};
+
+// A part of a block's chunks for one KV head, run by one thread.
+struct AttentionTask {
+  int32_t block = 0;
+  int32_t kv_head = 0;
+  int64_t first = 0;  // chunk ordinals [first, first + count)
+  int64_t count = 0;
+};
+
+// A (block, KV head) whose chunks are spread over several tasks: each chunk leaves a partial, and the task
+// that ends last folds them in ascending order.
+struct SplitGroup {
+  int32_t tasks = 0;
+  int64_t partial = 0;  // index of its first partial: chunk ordinal c, query i is partial + c * queries + i
+};
+
+struct AttentionPlan {
+  std::vector<QueryBlock> blocks;
+  std::vector<AttentionTask> tasks;  // the longest first, so that none is left over at the end
+  std::vector<SplitGroup> groups;
+  int64_t max_queries = 0;  // of one task
+  int64_t partials = 0;     // of all groups
+  int64_t work = 0;         // multiply-adds of the whole call
+
+  int64_t bytes() const;
+};
+
+// Below this many multiply-adds a call runs on its caller: waking a thread would cost more than it brings.
+inline constexpr int64_t kInlineWork = 300'000;
+
+// Replaces *plan. May throw std::bad_alloc (Attend turns it into a Status).
+void BuildPlan(const AttentionCall& call, int threads, AttentionPlan* plan);
+
+// What a query sees of a chunk.
+ChunkView ViewOfChunk(const VisibleRange& visible, int64_t chunk);
+
+// Fills k (and v unless null) with the tiles [k->begin, k->end) of the chunk for one KV head; tiles that no
+// span holds become `hole`, a tile of zeros.
+void LocateTiles(std::span<const Span> spans, int64_t chunk, int kv_head, int64_t k_tile_bytes,
+                 int64_t v_tile_bytes, const std::byte* hole, ChunkTiles* k, ChunkTiles* v);
+
+}  // namespace holdfast

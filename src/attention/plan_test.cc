@@ -1,0 +1,146 @@
+#include "attention/plan.h"
+
+#include <gtest/gtest.h>
+
+#include <set>
+#include <tuple>
+
+#include "attention/testing_rows.h"
+
+namespace holdfast {
+namespace {
+
+TEST(PlanTest, AViewHoldsExactlyTheRowsOfTheChunkThatTheRangeSees) {
+  const int64_t edges[] = {0, 1, 4, 16, 100, 255, 256, 257, 300, 512, 513, 700};
+  for (const int64_t begin : edges) {
+    for (const int64_t end : edges) {
+      for (const int64_t sink : edges) {
+        if (begin > end) continue;
+        const VisibleRange range = {begin, end, sink};
+        for (int64_t chunk = 0; chunk < 3; ++chunk) {
+          const ChunkView view = ViewOfChunk(range, chunk);
+          ASSERT_LE(view.end0, view.begin1 == view.end1 ? kChunkRows : view.begin1);
+          bool any = false;
+          for (int r = 0; r < kChunkRows; ++r) {
+            const bool seen = (r >= view.begin0 && r < view.end0) || (r >= view.begin1 && r < view.end1);
+            any |= seen;
+            ASSERT_EQ(seen, range.Sees(chunk * kChunkRows + r))
+                << begin << " " << end << " " << sink << " chunk " << chunk << " row " << r;
+          }
+          ASSERT_EQ(view.empty(), !any);
+        }
+      }
+    }
+  }
+}
+
+struct PlanCase {
+  int q_heads;
+  int kv_heads;
+  std::vector<TestSequence> sequences;
+};
+
+class PlanCoverageTest : public testing::TestWithParam<PlanCase> {};
+
+INSTANTIATE_TEST_SUITE_P(Calls, PlanCoverageTest,
+                         testing::Values(PlanCase{9, 3, {{8000, 1}}}, PlanCase{9, 3, {{700, 700}}},
+                                         PlanCase{4, 1, {{900, 3, 300, 4}}},
+                                         PlanCase{32, 1, {{600, 5}, {1, 1}, {2000, 64, 512, 700}}},
+                                         PlanCase{2, 2, {{5000, 40}, {3, 3}}}));
+
+TEST_P(PlanCoverageTest, EveryChunkThatAQueryHeadSeesIsInExactlyOneTask) {
+  TestGeometry geometry;
+  geometry.shape = {1, 1, false};
+  geometry.q_heads = GetParam().q_heads;
+  geometry.kv_heads = GetParam().kv_heads;
+  TestCall rows(geometry, GetParam().sequences, 1);
+  const AttentionCall call = rows.Call(nullptr);
+  for (const int threads : {1, 2, 3, 64}) {
+    AttentionPlan plan;
+    BuildPlan(call, threads, &plan);
+    std::set<std::tuple<int, int64_t, int, int64_t>> done;  // sequence, token, KV head, chunk
+    for (const AttentionTask& task : plan.tasks) {
+      const QueryBlock& block = plan.blocks[static_cast<size_t>(task.block)];
+      for (int64_t t = block.token; t < block.token + block.tokens; ++t) {
+        for (int64_t c = task.first; c < task.first + task.count; ++c) {
+          ASSERT_TRUE(done.insert({block.sequence, t, task.kv_head, block.chunks.At(c)}).second);
+        }
+      }
+    }
+    for (int s = 0; s < static_cast<int>(call.sequences.size()); ++s) {
+      const AttentionSequence& sequence = call.sequences[static_cast<size_t>(s)];
+      for (int64_t t = 0; t < sequence.tokens; ++t) {
+        const VisibleRange& visible = sequence.visible[static_cast<size_t>(t)];
+        for (int64_t c = 0; c * kChunkRows < visible.end; ++c) {
+          if (ViewOfChunk(visible, c).empty()) continue;
+          for (int h = 0; h < call.kv_heads; ++h)
+            ASSERT_TRUE(done.contains({s, t, h, c})) << s << " " << t << " " << c;
+        }
+      }
+    }
+  }
+}
+
+TEST(PlanTest, LongDecodeIsSpreadOverThreadsAndShortDecodeIsNot) {
+  TestGeometry geometry;
+  geometry.shape = {64, 64, false};
+  geometry.q_heads = 9;
+  geometry.kv_heads = 3;
+  AttentionPlan plan;
+  TestCall long_call(geometry, {{4000, 1}}, 1);
+  BuildPlan(long_call.Call(nullptr), 2, &plan);
+  EXPECT_GT(plan.tasks.size(), 20u);
+  EXPECT_EQ(plan.groups.size(), 3u);
+  TestCall short_call(geometry, {{128, 1}}, 1);
+  BuildPlan(short_call.Call(nullptr), 2, &plan);
+  EXPECT_EQ(plan.tasks.size(), 3u);
+  EXPECT_LT(plan.work, kInlineWork);
+}
+
+TEST(PlanTest, PrefillHandsOutTheLongestTasksFirst) {
+  TestGeometry geometry;
+  geometry.shape = {16, 16, false};
+  geometry.q_heads = 2;
+  geometry.kv_heads = 1;
+  TestCall call(geometry, {{1000, 1000}, {600, 600}}, 1);
+  AttentionPlan plan;
+  BuildPlan(call.Call(nullptr), 2, &plan);
+  EXPECT_EQ(plan.groups.size(), 0u);
+  int64_t last = INT64_MAX;
+  for (const AttentionTask& task : plan.tasks) {
+    const int64_t work = plan.blocks[static_cast<size_t>(task.block)].work;
+    EXPECT_LE(work, last);
+    last = work;
+  }
+}
+
+TEST(PlanTest, TilesAreFoundInWhicheverSpanHoldsThemAndHolesAreZeros) {
+  constexpr int64_t kK = 32;
+  constexpr int64_t kV = 48;
+  const std::byte* base = reinterpret_cast<const std::byte*>(uintptr_t{1} << 30);
+  const std::byte* hole = base - 4096;
+  // Positions 10..39 at base, 40..49 in the same tile 2 again, and 300..600 elsewhere.
+  const Span spans[] = {{10, 30, base, base + 1000, 10 * kK, 10 * kV},
+                        {40, 10, base + 2 * kK, base + 1000 + 2 * kV, 10 * kK, 10 * kV},
+                        {300, 301, base + 5000, base + 9000, 7, 9}};
+  ChunkTiles k;
+  ChunkTiles v;
+  k.begin = v.begin = 0;
+  k.end = v.end = 6;
+  LocateTiles(spans, 0, 1, kK, kV, hole, &k, &v);
+  for (int t = 0; t < 4; ++t) {
+    EXPECT_EQ(k.tile[t], base + 10 * kK + t * kK);
+    EXPECT_EQ(v.tile[t], base + 1000 + 10 * kV + t * kV);
+  }
+  EXPECT_EQ(k.tile[4], hole);
+  EXPECT_EQ(v.tile[5], hole);
+  k.begin = v.begin = 0;
+  k.end = v.end = kChunkTiles;
+  LocateTiles(spans, 1, 2, kK, kV, hole, &k, &v);
+  EXPECT_EQ(k.tile[1], hole);
+  EXPECT_EQ(k.tile[2], base + 5000 + 14) << "300 is in tile 18, the chunk's third";
+  EXPECT_EQ(v.tile[15], base + 9000 + 18 + 13 * kV);
+}
+
+}  // namespace
+}  // namespace holdfast

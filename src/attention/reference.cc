@@ -1,0 +1,88 @@
+// The slow, obvious reference: one query at a time, every row decoded, everything in double, one softmax over
+// all rows. It shares nothing with the kernels, the plan or the algebra of partials.
+#include <cmath>
+#include <limits>
+#include <vector>
+
+#include "attention/attend.h"
+
+namespace holdfast {
+namespace {
+
+struct Row {
+  double score;
+  std::vector<float> v;
+};
+
+double ScoreOf(const AttentionRule& rule, const float* q, const std::vector<float>& k) {
+  double dot = 0.0;
+  for (size_t d = 0; d < k.size(); ++d) dot += static_cast<double>(q[d]) * k[d];
+  const double scaled = dot * rule.scale;
+  return rule.softcap > 0.0f ? rule.softcap * std::tanh(scaled / rule.softcap) : scaled;
+}
+
+// The visible rows of one KV head, scored.
+std::vector<Row> VisibleRows(const AttentionCall& call, const AttentionSequence& sequence,
+                             const VisibleRange& visible, int kv_head, const float* q) {
+  const Codec& k_codec = GetCodec(call.k_codec);
+  const Codec& v_codec = GetCodec(call.v_codec);
+  const RowShape& shape = call.shape;
+  std::vector<Row> rows;
+  for (const Span& span : sequence.spans) {
+    for (int64_t p = span.begin; p < span.end(); ++p) {
+      if (!visible.Sees(p)) continue;
+      const int64_t tile = p / kTileRows - span.begin / kTileRows;
+      const int slot = static_cast<int>(p % kTileRows);
+      std::vector<float> k(static_cast<size_t>(shape.k_dim));
+      k_codec.decode_k(span.k + kv_head * span.k_head_stride_bytes + tile * k_codec.k_tile_bytes(shape.k_dim),
+                       shape.k_dim, slot, k.data());
+      Row row;
+      row.score = ScoreOf(call.rule, q, k);
+      if (shape.v_is_prefix_of_k) {
+        row.v.assign(k.begin(), k.begin() + shape.v_dim);
+      } else {
+        row.v.resize(static_cast<size_t>(shape.v_dim));
+        v_codec.decode_v(
+            span.v + kv_head * span.v_head_stride_bytes + tile * v_codec.v_tile_bytes(shape.v_dim),
+            shape.v_dim, slot, row.v.data());
+      }
+      rows.push_back(std::move(row));
+    }
+  }
+  return rows;
+}
+
+void AttendOne(const AttentionCall& call, const std::vector<Row>& rows, int head, float* out) {
+  const size_t v_dim = static_cast<size_t>(call.shape.v_dim);
+  std::vector<double> sum(v_dim, 0.0);
+  const bool sink = call.rule.sink_logits != nullptr;
+  double largest =
+      sink ? static_cast<double>(call.rule.sink_logits[head]) : -std::numeric_limits<double>::infinity();
+  for (const Row& row : rows) largest = std::fmax(largest, row.score);
+  double total = sink ? std::exp(call.rule.sink_logits[head] - largest) : 0.0;
+  for (const Row& row : rows) {
+    const double weight = std::exp(row.score - largest);
+    total += weight;
+    for (size_t d = 0; d < v_dim; ++d) sum[d] += weight * row.v[d];
+  }
+  for (size_t d = 0; d < v_dim; ++d) out[d] = rows.empty() ? 0.0f : static_cast<float>(sum[d] / total);
+}
+
+}  // namespace
+
+void ReferenceAttend(const AttentionCall& call) {
+  const int group = call.q_heads / call.kv_heads;
+  for (const AttentionSequence& sequence : call.sequences) {
+    for (int64_t t = 0; t < sequence.tokens; ++t) {
+      for (int head = 0; head < call.q_heads; ++head) {
+        const int64_t row = (sequence.first_token + t) * call.q_heads + head;
+        const VisibleRange& visible = sequence.visible[static_cast<size_t>(t)];
+        const std::vector<Row> rows =
+            VisibleRows(call, sequence, visible, head / group, call.q + row * call.shape.k_dim);
+        AttendOne(call, rows, head, call.out + row * call.shape.v_dim);
+      }
+    }
+  }
+}
+
+}  // namespace holdfast

@@ -1,0 +1,93 @@
+#include "attention/workspace.h"
+
+#include <algorithm>
+
+#include "base/checked.h"
+#include "base/status_macros.h"
+
+namespace holdfast {
+namespace {
+
+// Parts start on cache lines; threads write to no line of another's.
+int64_t Lines(int64_t bytes) {
+  return RoundUp(bytes, 64);
+}
+
+// Hands out the parts of a thread's scratch one after another; with a null base it only counts.
+class Cutter {
+ public:
+  explicit Cutter(std::byte* base) : base_(base) {}
+  template <typename T>
+  T* Take(int64_t count) {
+    std::byte* at = base_ == nullptr ? nullptr : base_ + used_;
+    used_ += Lines(count * static_cast<int64_t>(sizeof(T)));
+    return reinterpret_cast<T*>(at);
+  }
+  int64_t used() const { return used_; }
+
+ private:
+  std::byte* base_;
+  int64_t used_ = 0;
+};
+
+ThreadScratch CutThread(const ScratchSizes& s, Cutter& cut) {
+  ThreadScratch t;
+  t.prepared = cut.Take<std::byte>(s.queries * s.prepared_bytes);
+  t.scores = cut.Take<float>(s.queries * kChunkRows);
+  t.chunk_o = cut.Take<float>(s.queries * s.o_stride);
+  t.run_o = cut.Take<float>(s.queries * s.o_stride);
+  t.chunk_heads = cut.Take<PartialHead>(s.queries);
+  t.run_heads = cut.Take<PartialHead>(s.queries);
+  t.views = cut.Take<ChunkView>(s.queries);
+  t.poisoned = cut.Take<bool>(s.queries);
+  return t;
+}
+
+}  // namespace
+
+Status AttentionWorkspace::State::Fit(const ScratchSizes& sizes) {
+  Cutter count(nullptr);
+  CutThread(sizes, count);
+  const int64_t thread_bytes = count.used();
+  const int64_t heads_bytes = Lines(sizes.partials * static_cast<int64_t>(sizeof(PartialHead)));
+  const int64_t o_bytes = Lines(sizes.partials * sizes.o_stride * static_cast<int64_t>(sizeof(float)));
+  const int64_t hole_bytes = std::max(hole_bytes_, Lines(sizes.hole_bytes));
+  const int64_t needed = hole_bytes + sizes.threads * thread_bytes + heads_bytes + o_bytes;
+  if (needed > buffer_.size_bytes() || hole_bytes > hole_bytes_) {
+    // A growing context asks for a little more every 256 tokens: a quarter ahead makes that rare.
+    HF_ASSIGN_OR_RETURN(buffer_, HugeBuffer::Allocate(std::max(needed + needed / 4, buffer_.size_bytes())));
+    hole_bytes_ = hole_bytes;
+  }
+  if (sizes.groups > left_size_) {
+    left_ = std::make_unique<std::atomic<int32_t>[]>(static_cast<size_t>(sizes.groups));
+    left_size_ = sizes.groups;
+  }
+  sizes_ = sizes;
+  thread_bytes_ = thread_bytes;
+  hole_ = buffer_.data();
+  threads_ = buffer_.data() + hole_bytes_;
+  std::byte* partials = threads_ + sizes.threads * thread_bytes;
+  partial_heads_ = reinterpret_cast<PartialHead*>(partials);
+  partial_o_ = reinterpret_cast<float*>(partials + heads_bytes);
+  return OkStatus();
+}
+
+ThreadScratch AttentionWorkspace::State::Thread(int thread) const {
+  Cutter cut(threads_ + thread * thread_bytes_);
+  return CutThread(sizes_, cut);
+}
+
+int64_t AttentionWorkspace::State::bytes() const {
+  return buffer_.size_bytes() + plan.bytes() +
+         left_size_ * static_cast<int64_t>(sizeof(std::atomic<int32_t>));
+}
+
+AttentionWorkspace::AttentionWorkspace() : state_(std::make_unique<State>()) {}
+AttentionWorkspace::~AttentionWorkspace() = default;
+AttentionWorkspace::AttentionWorkspace(AttentionWorkspace&&) noexcept = default;
+AttentionWorkspace& AttentionWorkspace::operator=(AttentionWorkspace&&) noexcept = default;
+int64_t AttentionWorkspace::bytes() const {
+  return state_->bytes();
+}
+
+}  // namespace holdfast

@@ -1,0 +1,63 @@
+// The scratch of Attend: one buffer, cut anew each call.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+
+#include "attention/attend.h"
+#include "attention/plan.h"
+#include "base/arena.h"
+
+namespace holdfast {
+
+// What one thread needs for one task's queries.
+struct ThreadScratch {
+  std::byte* prepared = nullptr;       // [queries, prepared_bytes]
+  float* scores = nullptr;             // [queries, kChunkRows], the weights in place
+  float* chunk_o = nullptr;            // [queries, o_stride]
+  float* run_o = nullptr;              // [queries, o_stride]
+  PartialHead* chunk_heads = nullptr;  // [queries]
+  PartialHead* run_heads = nullptr;    // [queries]
+  ChunkView* views = nullptr;          // [queries]
+  bool* poisoned = nullptr;            // [queries]
+};
+
+// Sizes of a call that the scratch is cut by.
+struct ScratchSizes {
+  int threads = 1;
+  int64_t queries = 0;
+  int64_t prepared_bytes = 0;  // of one query
+  int64_t o_stride = 0;        // floats
+  int64_t hole_bytes = 0;
+  int64_t partials = 0;
+  int64_t groups = 0;
+};
+
+struct AttentionWorkspace::State {
+  AttentionPlan plan;
+
+  // Makes room. Errors: kResourceExhausted; may throw std::bad_alloc.
+  Status Fit(const ScratchSizes& sizes);
+  // REQUIRES Fit(sizes) since the sizes last changed.
+  ThreadScratch Thread(int thread) const;
+  const std::byte* hole() const { return hole_; }  // zeros, for ever
+  PartialHead* partial_heads() const { return partial_heads_; }
+  float* partial_o() const { return partial_o_; }
+  std::atomic<int32_t>& left(int64_t group) { return left_[static_cast<size_t>(group)]; }
+  int64_t bytes() const;
+
+ private:
+  ScratchSizes sizes_;
+  HugeBuffer buffer_;
+  int64_t hole_bytes_ = 0;  // zeroed front of the buffer
+  int64_t thread_bytes_ = 0;
+  std::byte* threads_ = nullptr;
+  const std::byte* hole_ = nullptr;
+  PartialHead* partial_heads_ = nullptr;
+  float* partial_o_ = nullptr;
+  std::unique_ptr<std::atomic<int32_t>[]> left_;
+  int64_t left_size_ = 0;
+};
+
+}  // namespace holdfast
