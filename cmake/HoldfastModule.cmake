@@ -5,7 +5,8 @@
 #     KERNELS  kernels/int8_kernels.cc      # compiled once per instruction set
 #     DEPENDS  base simd                    # modules of lower layers
 #     LINKS    PkgConfig::PCRE2             # outside libraries
-#     TESTS    codec_test.cc)               # one executable codec_test, found by ctest
+#     TESTS    codec_test.cc                # one executable codec_test, found by ctest
+#     TEST_KERNELS codec_test_kernels.cc)   # as KERNELS, linked into the test and never installed
 #
 # Every module is an OBJECT library, so that one installable `holdfast` library is made of them all, plus
 # a STATIC one (hf_<module>) that tests link with what they need and no more.
@@ -14,6 +15,9 @@ set(HOLDFAST_MODULES "" CACHE INTERNAL "")
 set(HOLDFAST_LINKS "" CACHE INTERNAL "")
 
 set(HOLDFAST_WARNINGS -Wall -Wextra -Wpedantic -Wconversion -Wshadow)
+if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND CMAKE_CXX_COMPILER_VERSION VERSION_LESS 13)
+  list(APPEND HOLDFAST_WARNINGS -Wno-restrict)  # false alarms on "literal" + std::string, gcc bug 105651
+endif()
 
 # Instruction sets of this target: <name> <flags>. The name is both the C++ namespace and the macro suffix.
 if(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64")
@@ -43,8 +47,23 @@ function(holdfast_compile_settings target)
   set_target_properties(${target} PROPERTIES POSITION_INDEPENDENT_CODE ON)
 endfunction()
 
+# One object library <prefix>_<isa> per instruction set of these files; appends the targets to the list `targets`.
+function(holdfast_kernel_objects prefix targets)
+  set(list ${${targets}})
+  foreach(isa ${HOLDFAST_ISAS})
+    string(TOUPPER ${isa} upper)
+    set(target ${prefix}_${isa})
+    add_library(${target} OBJECT ${ARGN})
+    holdfast_compile_settings(${target})
+    target_compile_options(${target} PRIVATE ${HOLDFAST_ISA_FLAGS_${isa}} -O3)
+    target_compile_definitions(${target} PRIVATE HOLDFAST_ISA_NS=${isa} HOLDFAST_ISA_${upper}=1)
+    list(APPEND list ${target})
+  endforeach()
+  set(${targets} ${list} PARENT_SCOPE)
+endfunction()
+
 function(holdfast_module name)
-  cmake_parse_arguments(M "" "" "SOURCES;KERNELS;DEPENDS;LINKS;TESTS;TEST_DEPENDS" ${ARGN})
+  cmake_parse_arguments(M "" "" "SOURCES;KERNELS;DEPENDS;LINKS;TESTS;TEST_DEPENDS;TEST_KERNELS" ${ARGN})
   set(object_targets "")
   if(M_SOURCES)
     add_library(hf_${name}_obj OBJECT ${M_SOURCES})
@@ -53,14 +72,7 @@ function(holdfast_module name)
     list(APPEND object_targets hf_${name}_obj)
   endif()
   if(M_KERNELS)
-    foreach(isa ${HOLDFAST_ISAS})
-      string(TOUPPER ${isa} upper)
-      add_library(hf_${name}_${isa} OBJECT ${M_KERNELS})
-      holdfast_compile_settings(hf_${name}_${isa})
-      target_compile_options(hf_${name}_${isa} PRIVATE ${HOLDFAST_ISA_FLAGS_${isa}} -O3)
-      target_compile_definitions(hf_${name}_${isa} PRIVATE HOLDFAST_ISA_NS=${isa} HOLDFAST_ISA_${upper}=1)
-      list(APPEND object_targets hf_${name}_${isa})
-    endforeach()
+    holdfast_kernel_objects(hf_${name} object_targets ${M_KERNELS})
   endif()
   set(objects "")
   foreach(t ${object_targets})
@@ -85,7 +97,12 @@ function(holdfast_module name)
   set(HOLDFAST_MODULES "${HOLDFAST_MODULES};${object_targets}" CACHE INTERNAL "")
   set(HOLDFAST_LINKS "${HOLDFAST_LINKS};${M_LINKS}" CACHE INTERNAL "")
   if(M_TESTS AND HOLDFAST_BUILD_TESTS)
-    holdfast_test(${name}_test SOURCES ${M_TESTS} DEPENDS ${name} ${M_TEST_DEPENDS})
+    set(test_objects "")
+    if(M_TEST_KERNELS)
+      holdfast_kernel_objects(hf_${name}_test test_objects ${M_TEST_KERNELS})
+      list(TRANSFORM test_objects REPLACE "(.+)" "$<TARGET_OBJECTS:\\1>")
+    endif()
+    holdfast_test(${name}_test SOURCES ${M_TESTS} ${test_objects} DEPENDS ${name} ${M_TEST_DEPENDS})
   endif()
 endfunction()
 
