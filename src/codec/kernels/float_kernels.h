@@ -1,0 +1,211 @@
+// The kernels of the float codecs, once, over a Format:
+//   struct Format { using Element = ...; static F32x16 Load(const void* p); static void Store(void* p, F32x16
+//   v); };
+//
+// Order of every sum, whatever the blocking: over dims ascending in one accumulator per (query, row) for
+// scores; over rows ascending in one accumulator per (query, dim) for V tiles.
+#pragma once
+
+#include "codec/float_layout.h"
+#include "codec/kernels/latent.h"
+#include "codec/kernels/query_blocks.h"
+
+namespace holdfast::HOLDFAST_ISA_NS {
+
+// Register blocking: accumulators that fit, queries a block, vectors of a V slice at a time.
+#if defined(HOLDFAST_ISA_AVX512)
+inline constexpr int kScoreAccumulators = 16;
+inline constexpr int kScoreQueries = 8;
+inline constexpr int kValueQueries = 6;
+inline constexpr int kValueVectors = 4;
+#elif defined(HOLDFAST_ISA_SCALAR)
+inline constexpr int kScoreAccumulators = 2;
+inline constexpr int kScoreQueries = 2;
+inline constexpr int kValueQueries = 2;
+inline constexpr int kValueVectors = 1;
+#else
+inline constexpr int kScoreAccumulators = 6;
+inline constexpr int kScoreQueries = 6;
+inline constexpr int kValueQueries = 6;
+inline constexpr int kValueVectors = 1;
+#endif
+
+inline constexpr int kMostTiles = 4;  // enough independent sums to hide an Fma's latency for one query
+
+static inline constexpr int TilesFor(int queries, int accumulators) {
+  const int tiles = accumulators / queries;
+  return tiles > kMostTiles ? kMostTiles : tiles < 1 ? 1 : tiles;
+}
+
+template <typename Format>
+struct FloatKernels {
+  using Element = typename Format::Element;
+  static constexpr int kElementBytes = static_cast<int>(sizeof(Element));
+  static constexpr int kVectorBytes = 16 * kElementBytes;
+  static constexpr int kDimsPerLine = 64 / kVectorBytes;  // of a K tile
+
+  static int64_t PreparedBytes(int dim) { return (static_cast<int64_t>(dim) * 4 + 63) / 64 * 64; }
+
+  static void Prepare(const float* query, int dim, std::byte* prepared) {
+    __builtin_memcpy(prepared, query, static_cast<size_t>(dim) * 4);
+  }
+
+  struct ScoreBlock {
+    // Tiles [i, i + T) against Q queries of `stride` floats.
+    template <int Q, int T>
+    HF_INLINE void Tiles(const float* query, int64_t stride, int dim, const ChunkTiles& tiles, int i,
+                         float* scores) {
+      F32x16 sum[T][Q];
+      const std::byte* tile[T];
+      const std::byte* next[T];
+#pragma GCC unroll 16
+      for (int t = 0; t < T; ++t) {
+        tile[t] = tiles.tile[i + t];
+        next[t] = TileAfter(tiles, i + t, T);
+#pragma GCC unroll 16
+        for (int q = 0; q < Q; ++q) sum[t][q] = Zero();
+      }
+      for (int d = 0; d < dim; ++d) {
+        F32x16 k[T];
+#pragma GCC unroll 16
+        for (int t = 0; t < T; ++t) {
+          k[t] = Format::Load(tile[t] + d * kVectorBytes);
+          if (Q <= 4 && d % kDimsPerLine == 0) Prefetch(next[t] + d * kVectorBytes);
+        }
+#pragma GCC unroll 16
+        for (int q = 0; q < Q; ++q) {
+          const F32x16 x = Set(query[q * stride + d]);
+#pragma GCC unroll 16
+          for (int t = 0; t < T; ++t) sum[t][q] = Fma(k[t], x, sum[t][q]);
+        }
+      }
+#pragma GCC unroll 16
+      for (int q = 0; q < Q; ++q) {
+#pragma GCC unroll 16
+        for (int t = 0; t < T; ++t) Store(scores + q * kChunkRows + (i + t) * kTileRows, sum[t][q]);
+      }
+    }
+
+    template <int Q>
+    static void Run(int first, const float* queries, int64_t stride, int dim, const ChunkTiles* tiles,
+                    float* scores) {
+      constexpr int kTiles = TilesFor(Q, kScoreAccumulators);
+      const float* query = queries + first * stride;
+      float* out = scores + first * kChunkRows;
+      int i = tiles->begin;
+      for (; i + kTiles <= tiles->end; i += kTiles) Tiles<Q, kTiles>(query, stride, dim, *tiles, i, out);
+      for (; i < tiles->end; ++i) Tiles<Q, 1>(query, stride, dim, *tiles, i, out);
+    }
+  };
+
+  static void Score(const std::byte* prepared, int queries, int dim, const ChunkTiles& tiles, float* scores) {
+    const auto* query = reinterpret_cast<const float*>(prepared);
+    ForQueryBlocks<ScoreBlock, kScoreQueries>(queries, query, PreparedBytes(dim) / 4, dim, &tiles, scores);
+  }
+
+  // V vectors [0, N) of the rows at `offset` of each tile, rows row_bytes apart.
+  template <int N>
+  struct AccumulateBlock {
+    template <int Q>
+    static void Run(int first, const float* all_weights, const ChunkTiles* tiles, int offset, int row_bytes,
+                    float* out, int64_t out_stride) {
+      const float* weights = all_weights + first * kChunkRows;
+      F32x16 sum[Q][N];
+#pragma GCC unroll 16
+      for (int q = 0; q < Q; ++q) {
+#pragma GCC unroll 16
+        for (int j = 0; j < N; ++j) sum[q][j] = Zero();
+      }
+      for (int i = tiles->begin; i < tiles->end; ++i) {
+        const std::byte* row = tiles->tile[i] + offset;
+        const std::byte* next = TileAfter(*tiles, i, 1) + offset;
+        const float* weight = weights + i * kTileRows;
+        for (int r = 0; r < kTileRows; ++r, row += row_bytes, next += row_bytes) {
+          F32x16 v[N];
+#pragma GCC unroll 16
+          for (int j = 0; j < N; ++j) {
+            v[j] = Format::Load(row + j * kVectorBytes);
+            if (Q <= 4 && j % kDimsPerLine == 0) Prefetch(next + j * kVectorBytes);
+          }
+#pragma GCC unroll 16
+          for (int q = 0; q < Q; ++q) {
+            const F32x16 w = Set(weight[q * kChunkRows + r]);
+#pragma GCC unroll 16
+            for (int j = 0; j < N; ++j) sum[q][j] = Fma(w, v[j], sum[q][j]);
+          }
+        }
+      }
+      // A sum of -0 (an underflow) would turn into +0 beside one more row of weight 0: make it +0 at once.
+#pragma GCC unroll 16
+      for (int q = 0; q < Q; ++q) {
+#pragma GCC unroll 16
+        for (int j = 0; j < N; ++j) Store(out + (first + q) * out_stride + j * 16, Add(sum[q][j], Zero()));
+      }
+    }
+  };
+
+  template <int N>
+  HF_INLINE void AccumulateVectors(int n, const float* weights, int queries, const ChunkTiles& tiles,
+                                   int offset, int row_bytes, float* out, int64_t out_stride) {
+    if (n >= N) {
+      ForQueryBlocks<AccumulateBlock<N>, kValueQueries>(queries, weights, &tiles, offset, row_bytes, out,
+                                                        out_stride);
+    } else if constexpr (N > 1) {
+      AccumulateVectors<N - 1>(n, weights, queries, tiles, offset, row_bytes, out, out_stride);
+    }
+  }
+
+  static void Accumulate(const float* weights, int queries, int dim, int /*row_dim*/, const ChunkTiles& tiles,
+                         float* out, int64_t out_stride) {
+    for (int first = 0; first < dim; first += kSliceDims) {
+      const int width = SliceWidth(dim, first);
+      const int row_bytes = width * kElementBytes;
+      for (int d = 0; d < width; d += 16 * kValueVectors) {
+        const int offset = (first * kTileRows + d) * kElementBytes;
+        AccumulateVectors<kValueVectors>((width - d) / 16, weights, queries, tiles, offset, row_bytes,
+                                         out + first + d, out_stride);
+      }
+    }
+  }
+
+  // The K half as a latent row's V.
+  struct LatentRows {
+    HF_INLINE void Load4(const std::byte* tile, int d, int row_dim, F32x16* x) {
+#pragma GCC unroll 4
+      for (int j = 0; j < 4; ++j) {
+        const int within = d + j < row_dim ? d + j : row_dim - 1;  // past the last dim: anything finite
+        x[j] = Format::Load(tile + within * kVectorBytes);
+      }
+    }
+    HF_INLINE F32x16 Weights(const float* weights, const std::byte* /*tile*/, int /*row_dim*/) {
+      return Load(weights);
+    }
+  };
+
+  static void EncodeK(const float* row, int dim, int slot, std::byte* tile) {
+    alignas(64) Element lane[16];
+    std::byte* to = tile + slot * kElementBytes;
+    for (int d = 0; d < dim; d += 16) {
+      const int n = dim - d < 16 ? dim - d : 16;
+      Format::Store(lane, LoadFirst(row + d, n));
+      for (int j = 0; j < n; ++j) __builtin_memcpy(to + (d + j) * kVectorBytes, &lane[j], sizeof(Element));
+    }
+  }
+
+  static void EncodeV(const float* row, int dim, int slot, std::byte* tile) {
+    for (int d = 0; d < dim; d += 16) {
+      const int n = dim - d < 16 ? dim - d : 16;
+      Format::Store(tile + FloatVOffset(dim, slot, d) * kElementBytes, LoadFirst(row + d, n));
+    }
+  }
+
+  static constexpr CodecKernels Table() {
+    return {.key = {PreparedBytes, Prepare, Score},
+            .value = {Accumulate},
+            .latent_value = {AccumulateLatent<LatentRows>},
+            .encode_k = EncodeK,
+            .encode_v = EncodeV};
+  }
+};
+
+}  // namespace holdfast::HOLDFAST_ISA_NS

@@ -1,0 +1,381 @@
+// The kernels of int8, per instruction set: integer dots over the codes as stored.
+//
+// Scores. A query is quantised to q = scale * (256 * hi + lo), hi and lo signed bytes: 15 to 16 bits, so that
+// its own rounding is a hundredth of the codes'. K bytes are code + 128; starting each sum at -128 * sum(hi)
+// (and lo) takes the 128 out exactly. Both sums stay below 2^24, so 256 * hi + lo is rounded once, alike on
+// every instruction set; then the row's scale and the query's multiply it.
+//
+// Weighted sums. A row's scale is folded into its weight, w = p * scale, and the weights of a group of
+// kGroupTiles tiles (64 absolute rows) are quantised to 16 bits, two unsigned bytes, relative to the group's
+// largest. The group's dots are exact integers; one Fma per group, ascending, adds them to the output. A row
+// of weight 0 adds 0 to the dots and nothing to the maximum, so leaving it out changes no bit.
+#include "codec/int8_layout.h"
+#include "codec/kernels/latent.h"
+#include "codec/kernels/query_blocks.h"
+
+namespace holdfast::HOLDFAST_ISA_NS {
+namespace {
+
+#if defined(HOLDFAST_ISA_AVX512)
+constexpr int kScoreQueries = 6;
+constexpr int kScoreAccumulators = 12;  // pairs
+constexpr int kValueQueries = 3;
+constexpr int kValueVectors = 4;
+#else
+constexpr int kScoreQueries = 2;
+constexpr int kScoreAccumulators = 2;
+constexpr int kValueQueries = 2;
+constexpr int kValueVectors = 1;
+#endif
+constexpr int kMostScoreTiles = 4;
+constexpr int kGroupTiles = 4;
+constexpr int kGroups = kChunkTiles / kGroupTiles;
+constexpr int kBatch = 16;  // queries whose quantised weights are kept on the stack
+
+// Below this a query, or a group's largest weight, counts as 0: its reciprocal would leave float's range.
+constexpr float kTiny = 1e-30f;
+constexpr float kQueryLevels = 127.0f * 256.0f;
+constexpr float kWeightLevels = 65535.0f;
+
+// ---- Scores
+
+struct PreparedQuery {
+  float scale;
+  int32_t hi_start;  // -128 * sum(hi)
+  int32_t lo_start;
+  int32_t unused[13];
+  // then per 4 dims: hi[4], lo[4]
+};
+static_assert(sizeof(PreparedQuery) == 64);
+
+int64_t PreparedBytes(int dim) {
+  const int64_t vectors = PadToVector(dim) / 16;
+  return 64 + (vectors * 32 + 63) / 64 * 64;
+}
+
+void Prepare(const float* query, int dim, std::byte* prepared) {
+  F32x16 largest = Zero();
+  for (int d = 0; d < dim; d += 16) {
+    largest = Max(largest, Abs(LoadFirst(query + d, dim - d < 16 ? dim - d : 16)));
+  }
+  const float absmax = HMax(largest);
+  const bool nothing = absmax < kTiny;
+  const F32x16 inverse = Set(nothing ? 0.0f : kQueryLevels / absmax);
+  F32x16 hi_sum = Zero();
+  F32x16 lo_sum = Zero();
+  std::byte* planes = prepared + sizeof(PreparedQuery);
+  for (int d = 0; d < dim; d += 16, planes += 32) {
+    const F32x16 q = LoadFirst(query + d, dim - d < 16 ? dim - d : 16);
+    const I32x16 level = RoundToI32(Mul(q, inverse));
+    // Nearest multiple of 256, ties upwards, so that lo is -128..127.
+    const F32x16 exact = ToF32(level);
+    const I32x16 hi = RoundToI32(Mul(Add(exact, Set(0.5f)), Set(1.0f / 256.0f)));
+    hi_sum = Add(hi_sum, ToF32(hi));
+    lo_sum = Add(lo_sum, Sub(exact, Mul(ToF32(hi), Set(256.0f))));
+    alignas(16) std::byte hi_bytes[16];
+    alignas(16) std::byte lo_bytes[16];
+    StoreBytes(hi_bytes, hi);
+    StoreBytes(lo_bytes, level);
+    for (int g = 0; g < 4; ++g) {
+      __builtin_memcpy(planes + g * 8, hi_bytes + g * 4, 4);
+      __builtin_memcpy(planes + g * 8 + 4, lo_bytes + g * 4, 4);
+    }
+  }
+  PreparedQuery header = {};
+  header.scale = nothing ? 0.0f : absmax / kQueryLevels;
+  header.hi_start = -kInt8KBias * static_cast<int32_t>(HSum(hi_sum));
+  header.lo_start = -kInt8KBias * static_cast<int32_t>(HSum(lo_sum));
+  __builtin_memcpy(prepared, &header, sizeof header);
+}
+
+// Tiles [i, i + T) against Q queries.
+template <int Q, int T>
+HF_INLINE void ScoreTiles(const std::byte* prepared, int64_t stride, int dim, const ChunkTiles& tiles, int i,
+                          float* scores) {
+  I32x16 hi[T][Q];
+  I32x16 lo[T][Q];
+  const std::byte* tile[T];
+  const std::byte* next[T];
+  PreparedQuery header[Q];
+#pragma GCC unroll 16
+  for (int q = 0; q < Q; ++q) {
+    __builtin_memcpy(&header[q], prepared + q * stride, 12);
+#pragma GCC unroll 16
+    for (int t = 0; t < T; ++t) {
+      hi[t][q] = ISet(header[q].hi_start);
+      lo[t][q] = ISet(header[q].lo_start);
+    }
+  }
+#pragma GCC unroll 16
+  for (int t = 0; t < T; ++t) {
+    tile[t] = tiles.tile[i + t];
+    next[t] = TileAfter(tiles, i + t, T);
+  }
+  const int groups = Int8KGroups(dim);
+  const std::byte* planes = prepared + sizeof(PreparedQuery);
+  for (int g = 0; g < groups; ++g) {
+    B8x64 k[T];
+#pragma GCC unroll 16
+    for (int t = 0; t < T; ++t) {
+      k[t] = BLoad(tile[t] + g * 64);
+      if (Q <= 4) Prefetch(next[t] + g * 64);
+    }
+#pragma GCC unroll 16
+    for (int q = 0; q < Q; ++q) {
+      const B8x64 query_hi = BBroadcast4(planes + q * stride + g * 8);
+      const B8x64 query_lo = BBroadcast4(planes + q * stride + g * 8 + 4);
+#pragma GCC unroll 16
+      for (int t = 0; t < T; ++t) {
+        hi[t][q] = DotU8I8(hi[t][q], k[t], query_hi);
+        lo[t][q] = DotU8I8(lo[t][q], k[t], query_lo);
+      }
+    }
+  }
+#pragma GCC unroll 16
+  for (int t = 0; t < T; ++t) {
+    const F32x16 row_scale = LoadF16(tile[t] + groups * 64);
+    if (Q <= 4) Prefetch(next[t] + groups * 64);
+#pragma GCC unroll 16
+    for (int q = 0; q < Q; ++q) {
+      const F32x16 dot = Fma(ToF32(hi[t][q]), Set(256.0f), ToF32(lo[t][q]));
+      Store(scores + q * kChunkRows + (i + t) * kTileRows, Mul(Mul(dot, row_scale), Set(header[q].scale)));
+    }
+  }
+}
+
+struct ScoreBlock {
+  template <int Q>
+  static void Run(int first, const std::byte* prepared, int64_t stride, int dim, const ChunkTiles* tiles,
+                  float* scores) {
+    constexpr int kFit = kScoreAccumulators / Q;
+    constexpr int kTiles = kFit < 1 ? 1 : kFit > kMostScoreTiles ? kMostScoreTiles : kFit;
+    const std::byte* queries = prepared + first * stride;
+    float* out = scores + first * kChunkRows;
+    int i = tiles->begin;
+    for (; i + kTiles <= tiles->end; i += kTiles) ScoreTiles<Q, kTiles>(queries, stride, dim, *tiles, i, out);
+    for (; i < tiles->end; ++i) ScoreTiles<Q, 1>(queries, stride, dim, *tiles, i, out);
+  }
+};
+
+void Score(const std::byte* prepared, int queries, int dim, const ChunkTiles& tiles, float* scores) {
+  ForQueryBlocks<ScoreBlock, kScoreQueries>(queries, prepared, PreparedBytes(dim), dim, &tiles, scores);
+}
+
+// ---- Weighted sums over V tiles
+
+// One query's weights of a chunk. plane[0] holds the upper byte of each row's 16 bits, plane[1] the lower.
+struct QuantisedWeights {
+  alignas(64) std::byte plane[2][kChunkRows];
+  float scale[kGroups];
+};
+
+HF_INLINE int GroupBegin(const ChunkTiles& tiles, int group) {
+  const int first = group * kGroupTiles;
+  return first > tiles.begin ? first : tiles.begin;
+}
+HF_INLINE int GroupEnd(const ChunkTiles& tiles, int group) {
+  const int last = (group + 1) * kGroupTiles;
+  return last < tiles.end ? last : tiles.end;
+}
+
+void QuantiseGroup(const float* weights, const ChunkTiles& tiles, int code_bytes, int group,
+                   QuantisedWeights* to) {
+  const int begin = GroupBegin(tiles, group);
+  const int end = GroupEnd(tiles, group);
+  F32x16 scaled[kGroupTiles];
+  F32x16 largest = Zero();
+  for (int i = begin; i < end; ++i) {
+    scaled[i - begin] = Mul(Load(weights + i * kTileRows), LoadF16(tiles.tile[i] + code_bytes));
+    largest = Max(largest, scaled[i - begin]);
+  }
+  const float most = HMax(largest);
+  const bool nothing = most < kTiny;
+  to->scale[group] = nothing ? 0.0f : most / kWeightLevels;
+  const F32x16 inverse = Set(nothing ? 0.0f : kWeightLevels / most);
+  for (int i = begin; i < end; ++i) {
+    const I32x16 level = RoundToI32(Mul(scaled[i - begin], inverse));
+    // floor(level / 256): fractions are multiples of 1/256, so every one of them lies within (-0.5, 0.5)
+    // after - 0.498.
+    const I32x16 upper = RoundToI32(Sub(Mul(ToF32(level), Set(1.0f / 256.0f)), Set(0.498f)));
+    StoreBytes(to->plane[0] + i * kTileRows, upper);
+    StoreBytes(to->plane[1] + i * kTileRows, level);
+  }
+}
+
+// N vectors of one slice over the tiles [begin, end) of one group, added to out.
+template <int N>
+struct AccumulateBlock {
+  template <int Q>
+  static void Run(int first, const QuantisedWeights* all, const ChunkTiles* tiles, int group, int offset,
+                  int group_bytes, float* out, int64_t out_stride) {
+    const QuantisedWeights* weights = all + first;
+    I32x16 upper[Q][N];
+    I32x16 lower[Q][N];
+#pragma GCC unroll 16
+    for (int q = 0; q < Q; ++q) {
+#pragma GCC unroll 16
+      for (int j = 0; j < N; ++j) upper[q][j] = lower[q][j] = IZero();
+    }
+    const int end = GroupEnd(*tiles, group);
+    for (int i = GroupBegin(*tiles, group); i < end; ++i) {
+      const std::byte* codes = tiles->tile[i] + offset;
+      const std::byte* next = TileAfter(*tiles, i, kGroupTiles) + offset;
+      for (int r = 0; r < kTileRows; r += 4, codes += group_bytes, next += group_bytes) {
+        B8x64 v[N];
+#pragma GCC unroll 16
+        for (int j = 0; j < N; ++j) {
+          v[j] = BLoad(codes + j * 64);
+          Prefetch(next + j * 64);
+        }
+#pragma GCC unroll 16
+        for (int q = 0; q < Q; ++q) {
+          const B8x64 w_upper = BBroadcast4(weights[q].plane[0] + i * kTileRows + r);
+          const B8x64 w_lower = BBroadcast4(weights[q].plane[1] + i * kTileRows + r);
+#pragma GCC unroll 16
+          for (int j = 0; j < N; ++j) {
+            upper[q][j] = DotU8I8(upper[q][j], w_upper, v[j]);
+            lower[q][j] = DotU8I8(lower[q][j], w_lower, v[j]);
+          }
+        }
+      }
+    }
+#pragma GCC unroll 16
+    for (int q = 0; q < Q; ++q) {
+      const F32x16 scale = Set(weights[q].scale[group]);
+#pragma GCC unroll 16
+      for (int j = 0; j < N; ++j) {
+        float* to = out + (first + q) * out_stride + j * 16;
+        const F32x16 dot = Fma(ToF32(upper[q][j]), Set(256.0f), ToF32(lower[q][j]));
+        // + 0: a sum of -0 (an underflow) must not differ from the same sum beside a group of weight 0.
+        Store(to, Add(Fma(dot, scale, Load(to)), Zero()));
+      }
+    }
+  }
+};
+
+template <int N>
+HF_INLINE void AccumulateVectors(int n, const QuantisedWeights* weights, int queries, const ChunkTiles& tiles,
+                                 int group, int offset, int group_bytes, float* out, int64_t out_stride) {
+  if (n >= N) {
+    ForQueryBlocks<AccumulateBlock<N>, kValueQueries>(queries, weights, &tiles, group, offset, group_bytes,
+                                                      out, out_stride);
+  } else if constexpr (N > 1) {
+    AccumulateVectors<N - 1>(n, weights, queries, tiles, group, offset, group_bytes, out, out_stride);
+  }
+}
+
+void AccumulateBatch(const float* weights, int queries, int dim, const ChunkTiles& tiles, float* out,
+                     int64_t out_stride) {
+  QuantisedWeights quantised[kBatch];
+  const int padded = PadToVector(dim);
+  const int first_group = tiles.begin / kGroupTiles;
+  const int last_group = (tiles.end - 1) / kGroupTiles;
+  for (int q = 0; q < queries; ++q) {
+    for (int d = 0; d < padded; d += 16) Store(out + q * out_stride + d, Zero());
+    for (int g = first_group; g <= last_group; ++g) {
+      QuantiseGroup(weights + q * kChunkRows, tiles, Int8VCodeBytes(dim), g, &quantised[q]);
+    }
+  }
+  const QuantisedWeights* all = quantised;
+  for (int first = 0; first < dim; first += kSliceDims) {
+    const int width = SliceWidth(dim, first);
+    for (int g = first_group; g <= last_group; ++g) {
+      for (int d = 0; d < width; d += 16 * kValueVectors) {
+        const int offset = first * kTileRows + d * 4;
+        AccumulateVectors<kValueVectors>((width - d) / 16, all, queries, tiles, g, offset, width * 4,
+                                         out + first + d, out_stride);
+      }
+    }
+  }
+}
+
+void Accumulate(const float* weights, int queries, int dim, int /*row_dim*/, const ChunkTiles& tiles,
+                float* out, int64_t out_stride) {
+  for (int q = 0; q < queries; q += kBatch) {
+    const int batch = queries - q < kBatch ? queries - q : kBatch;
+    AccumulateBatch(weights + q * kChunkRows, batch, dim, tiles, out + q * out_stride, out_stride);
+  }
+}
+
+// ---- Weighted sums over K tiles
+
+// A dot with a unit query byte takes one dim's code out of each 32-bit lane; the sums over rows are in float.
+struct LatentRows {
+  HF_INLINE void Load4(const std::byte* tile, int d, int /*row_dim*/, F32x16* x) {
+    static constexpr uint8_t kUnit[4][4] = {{1, 0, 0, 0}, {0, 1, 0, 0}, {0, 0, 1, 0}, {0, 0, 0, 1}};
+    const B8x64 codes = BLoad(tile + d / 4 * 64);
+#pragma GCC unroll 4
+    for (int j = 0; j < 4; ++j) x[j] = ToF32(DotU8I8(ISet(-kInt8KBias), codes, BBroadcast4(kUnit[j])));
+  }
+  HF_INLINE F32x16 Weights(const float* weights, const std::byte* tile, int row_dim) {
+    return Mul(Load(weights), LoadF16(tile + Int8KCodeBytes(row_dim)));
+  }
+};
+
+// ---- Encoding
+
+struct RowScale {
+  uint16_t bits;
+  float inverse;  // 0 for a row of zeros
+};
+
+float F16Value(uint16_t bits) {
+  alignas(32) uint16_t half[16] = {bits};
+  alignas(64) float value[16];
+  Store(value, LoadF16(half));
+  return value[0];
+}
+
+RowScale ScaleOf(const float* row, int dim) {
+  F32x16 largest = Zero();
+  for (int d = 0; d < dim; d += 16) {
+    largest = Max(largest, Abs(LoadFirst(row + d, dim - d < 16 ? dim - d : 16)));
+  }
+  const float absmax = HMax(largest);
+  alignas(32) uint16_t half[16];
+  StoreF16(half, Set(absmax / kInt8Codes));
+  uint16_t bits = half[0];
+  if (absmax > kInt8ClipLimit * F16Value(bits)) ++bits;
+  return {bits, bits == 0 ? 0.0f : 1.0f / F16Value(bits)};
+}
+
+HF_INLINE I32x16 CodesOf(const float* row, int n, float inverse) {
+  const F32x16 level = Mul(LoadFirst(row, n), Set(inverse));
+  return RoundToI32(Max(Min(level, Set(kInt8Codes)), Set(-kInt8Codes)));
+}
+
+void EncodeK(const float* row, int dim, int slot, std::byte* tile) {
+  const RowScale scale = ScaleOf(row, dim);
+  std::byte* to = tile + slot * 4;
+  const int groups = Int8KGroups(dim);
+  for (int g = 0; g < groups; g += 4) {
+    const int d = g * 4;
+    alignas(16) std::byte codes[16];
+    StoreBytes(codes, IAdd(CodesOf(row + d, dim - d < 16 ? dim - d : 16, scale.inverse), ISet(kInt8KBias)));
+    const int n = groups - g < 4 ? groups - g : 4;
+    for (int j = 0; j < n; ++j) __builtin_memcpy(to + (g + j) * 64, codes + j * 4, 4);
+  }
+  __builtin_memcpy(tile + groups * 64 + slot * 2, &scale.bits, 2);
+}
+
+void EncodeV(const float* row, int dim, int slot, std::byte* tile) {
+  const RowScale scale = ScaleOf(row, dim);
+  for (int d = 0; d < dim; d += 16) {
+    alignas(16) std::byte codes[16];
+    StoreBytes(codes, CodesOf(row + d, dim - d < 16 ? dim - d : 16, scale.inverse));
+    std::byte* to = tile + Int8VOffset(dim, slot, d);
+    for (int j = 0; j < 16; ++j) to[j * 4] = codes[j];
+  }
+  __builtin_memcpy(tile + Int8VCodeBytes(dim) + slot * 2, &scale.bits, 2);
+}
+
+}  // namespace
+
+extern const CodecKernels kInt8Kernels;
+const CodecKernels kInt8Kernels = {.key = {PreparedBytes, Prepare, Score},
+                                   .value = {Accumulate},
+                                   .latent_value = {AccumulateLatent<LatentRows>},
+                                   .encode_k = EncodeK,
+                                   .encode_v = EncodeV};
+
+}  // namespace holdfast::HOLDFAST_ISA_NS
