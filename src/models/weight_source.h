@@ -32,13 +32,14 @@ struct Weight {
 class WeightSource {
  public:
   struct Entry {
-    Weight weight;
-    std::string file_name;  // the tensor's name in the file, for messages
+    std::string name;       // canonical; "" for a tensor that has none and so can never be taken
+    std::string file_name;  // the tensor's name in the file
+    Weight weight;          // its name is filled in by Create
     std::function<void()> forget;
     bool taken = false;
   };
   // REQUIRES: owner keeps every entry's bytes alive.
-  // Errors: kInvalidArgument (two tensors with the same canonical name).
+  // Errors: kDataLoss (two tensors with the same canonical name).
   static Result<std::unique_ptr<WeightSource>> Create(std::shared_ptr<const void> owner, std::string path,
                                                       std::vector<Entry> entries);
   WeightSource(const WeightSource&) = delete;
@@ -55,7 +56,7 @@ class WeightSource {
   // for speed's sake.
   void Forget(const Weight& weight);
 
-  // Canonical (or, where none exists, the file's) names of tensors that nobody took, in file order.
+  // The file's names of tensors that nobody took, in file order.
   std::vector<std::string> Unused() const;
   // OK where every tensor has been taken; else kUnimplemented naming the first ones: a tensor that the family
   // does not know would change the mathematics.
@@ -73,7 +74,7 @@ class WeightSource {
   int64_t total_bytes_ = 0;
 };
 
-// Tensors of more than two dims (after leading ones are dropped) are refused: kUnimplemented.
+// Tensors of more than two dims have no canonical name, and so are refused by CheckAllTaken.
 Result<std::unique_ptr<WeightSource>> MakeWeightSource(std::shared_ptr<const GgufFile> file);
 // architecture: the family whose Hugging Face names are mapped ("llama", "gemma3"); tied_embeddings: an
 // lm_head that repeats the embeddings byte for byte is dropped, another one refused. Names that map to
