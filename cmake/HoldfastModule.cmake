@@ -137,8 +137,26 @@ function(holdfast_library)
   target_compile_features(holdfast PUBLIC cxx_std_20)
   set(links ${HOLDFAST_LINKS})
   list(REMOVE_DUPLICATES links)
+  # Header-only libraries are built in; who uses the installed package need not have them.
+  list(FILTER links EXCLUDE REGEX "^nlohmann_json")
   target_link_libraries(holdfast PRIVATE ${links})
   if(HOLDFAST_SANITIZE)
     target_link_options(holdfast PUBLIC -fsanitize=${HOLDFAST_SANITIZE})
   endif()
+  holdfast_install()
+endfunction()
+
+# `cmake --install`: the library, the public headers, and a package for find_package(holdfast).
+function(holdfast_install)
+  include(GNUInstallDirs)
+  include(CMakePackageConfigHelpers)
+  set(package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/holdfast)
+  install(TARGETS holdfast EXPORT holdfastTargets)
+  install(DIRECTORY ${PROJECT_SOURCE_DIR}/include/holdfast DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
+  install(EXPORT holdfastTargets NAMESPACE holdfast:: DESTINATION ${package_dir})
+  configure_package_config_file(${PROJECT_SOURCE_DIR}/cmake/holdfastConfig.cmake.in
+    ${PROJECT_BINARY_DIR}/holdfastConfig.cmake INSTALL_DESTINATION ${package_dir})
+  write_basic_package_version_file(${PROJECT_BINARY_DIR}/holdfastConfigVersion.cmake COMPATIBILITY SameMinorVersion)
+  install(FILES ${PROJECT_BINARY_DIR}/holdfastConfig.cmake ${PROJECT_BINARY_DIR}/holdfastConfigVersion.cmake
+    DESTINATION ${package_dir})
 endfunction()

@@ -10,16 +10,16 @@
 
 namespace holdfast {
 
-// Appending one token to caches that already hold `rows`: 20 bf16 caches of 4 heads x 512, beside a cache that is
-// concatenated anew for each token.
+// Appending one token to caches that already hold `rows`: 20 bf16 caches of 4 heads x 512, beside a cache
+// that is concatenated anew for each token.
 struct AppendCell {
   int64_t rows = 0;
-  double ours_ns = 0, concatenate_ns = 0;   // one token to all caches, median
+  double ours_ns = 0, concatenate_ns = 0;  // one token to all caches, median
 };
-Result<std::vector<AppendCell>> BenchAppend(const std::vector<int64_t>& rows, int threads);
+Result<std::vector<AppendCell>> BenchAppend(const std::vector<int64_t>& rows);
 
 struct AttentionBenchOptions {
-  std::vector<CodecId> codecs;              // each as K and V alike
+  std::vector<CodecId> codecs;  // each as K and V alike
   std::vector<StorageId> storages;
   std::vector<int64_t> rows;
   int q_heads = 9, kv_heads = 3, head_dim = 64, threads = 0;
@@ -30,14 +30,15 @@ struct AttentionCell {
   StorageId storage = StorageId::kContiguous;
   LayoutConfig layout;
   int q_heads = 0, kv_heads = 0, head_dim = 0;
-  int64_t rows = 0, bytes = 0;              // encoded bytes one decode step reads
+  int64_t rows = 0, bytes = 0;  // encoded bytes one decode step reads
   double ns = 0, gb_per_s = 0, fraction_of_read = 0, speed_vs_f16 = 0;
 };
 struct AttentionBench {
-  double read_gb_per_s = 0;                 // a plain loop over the same buffers, same threads, same run
+  double read_gb_per_s = 0;  // a plain loop over the same buffers, same threads, same run
   std::vector<AttentionCell> cells;
 };
-// Decode attention of one token, the buffers of as many layers cycled as it takes to be well past the processor's caches.
+// Decode attention of one token, the buffers of as many layers cycled as it takes to be well past the
+// processor's caches.
 Result<AttentionBench> BenchAttention(const AttentionBenchOptions& options);
 
 struct DecodeCell {
@@ -46,7 +47,9 @@ struct DecodeCell {
   double tokens_per_s = 0;
 };
 // prompts: prefill of that many tokens from empty. depths: decode of `decode_tokens` tokens behind that many.
-Result<std::vector<DecodeCell>> BenchDecode(Engine& engine, const CacheOptions& cache, const std::vector<int64_t>& depths,
-                                            const std::vector<int64_t>& prompts, int64_t decode_tokens, int batch_tokens);
+Result<std::vector<DecodeCell>> BenchDecode(Engine& engine, const CacheOptions& cache,
+                                            const std::vector<int64_t>& depths,
+                                            const std::vector<int64_t>& prompts, int64_t decode_tokens,
+                                            int batch_tokens);
 
 }  // namespace holdfast

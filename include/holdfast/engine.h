@@ -21,8 +21,8 @@
 namespace holdfast {
 
 struct EngineOptions {
-  int threads = 0;              // 0: one a core
-  bool exact = false;           // weights dequantised to f32, products in f32: slow, for measuring
+  int threads = 0;     // 0: one a core
+  bool exact = false;  // weights dequantised to f32, products in f32: slow, for measuring
   std::function<void(int64_t done_bytes, int64_t total_bytes)> load_progress;
 };
 
@@ -33,12 +33,13 @@ struct CacheOptions {
   StorageId storage = StorageId::kContiguous;
   int block_tokens = kDefaultBlockTokens;
   int rewind_tokens = kDefaultRewindTokens;
-  int64_t max_context = 0;      // 0: the model's context length
-  int64_t window_tokens = 0;    // > 0: layers that are `full` become windows of this size (StreamingLLM)
-  int64_t sink_tokens = 0;      // positions that such windows keep
+  int64_t max_context = 0;    // 0: the model's context length
+  int64_t window_tokens = 0;  // > 0: layers that are `full` become windows of this size (StreamingLLM)
+  int64_t sink_tokens = 0;    // positions that such windows keep
 };
 
-// As llama.cpp's options of the same names, applied in its order: repetition penalty, top-k, top-p, min-p, temperature.
+// As llama.cpp's options of the same names, applied in its order: repetition penalty, top-k, top-p, min-p,
+// temperature.
 struct SamplingOptions {
   float temperature = 0.8f;     // 0: greedy (the first of equal logits)
   int top_k = 40;               // 0: off
@@ -51,20 +52,20 @@ struct SamplingOptions {
 
 struct GenerateOptions {
   SamplingOptions sampling;
-  int64_t max_tokens = -1;      // -1: until an end token, a stop string or the context's end
+  int64_t max_tokens = -1;  // -1: until an end token, a stop string or the context's end
   std::vector<std::string> stop;
   bool ignore_eos = false;
   int prefill_chunk_tokens = 512;
 };
 
 enum class FinishReason : uint8_t { kNone, kStop, kLength, kContext, kCancelled };
-std::string_view FinishReasonName(FinishReason reason);   // "stop", "length", "context", "cancelled"
+std::string_view FinishReasonName(FinishReason reason);  // "stop", "length", "context", "cancelled"
 
 struct TokenEvent {
-  int32_t token = -1;           // -1: a prefill chunk, no token yet
-  std::string text;             // text that became complete; never half a character, never part of a stop string
+  int32_t token = -1;  // -1: a prefill chunk, no token yet
+  std::string text;    // text that became complete; never half a character, never part of a stop string
   FinishReason finish = FinishReason::kNone;
-  int64_t prefilled_tokens = 0, prompt_tokens = 0;   // progress
+  int64_t prefilled_tokens = 0, prompt_tokens = 0;  // progress
 };
 
 struct GenerationStats {
@@ -73,16 +74,16 @@ struct GenerationStats {
   int64_t live_bytes = 0, allocated_bytes = 0, planned_bytes = 0, bytes_per_token = 0;
 };
 
-// One sequence and its cache. A session goes on over turns: Start reuses the longest common prefix of its cache and the new
-// tokens where the cache can rewind that far, and re-evaluates everything where it cannot. Not thread-safe; sessions of
-// one engine are stepped by one thread.
+// One sequence and its cache. A session goes on over turns: Start reuses the longest common prefix of its
+// cache and the new tokens where the cache can rewind that far, and re-evaluates everything where it cannot.
+// Not thread-safe; sessions of one engine are stepped by one thread.
 class Session {
  public:
   virtual ~Session() = default;
 
-  // Begins a generation whose whole context is `tokens` (earlier turns included). Errors: kInvalidArgument (no tokens, bad
-  // option, named with its limit), kOutOfRange (a token outside the vocabulary; more tokens than max_context), before
-  // any work; the session is then as it was.
+  // Begins a generation whose whole context is `tokens` (earlier turns included). Errors: kInvalidArgument
+  // (no tokens, bad option, named with its limit), kOutOfRange (a token outside the vocabulary; more tokens
+  // than max_context), before any work; the session is then as it was.
   virtual Status Start(std::span<const int32_t> tokens, const GenerateOptions& options) = 0;
   // One step: a prefill chunk (token = -1) or one token. Error kFailedPrecondition once finished.
   virtual Result<TokenEvent> Step() = 0;
@@ -90,7 +91,7 @@ class Session {
   // Safe from another thread or a signal handler: the next Step finishes with kCancelled.
   virtual void Cancel() = 0;
 
-  virtual const std::vector<int32_t>& tokens() const = 0;      // prompt and completion
+  virtual const std::vector<int32_t>& tokens() const = 0;  // prompt and completion
   virtual std::span<const int32_t> completion() const = 0;
   virtual GenerationStats stats() const = 0;
   virtual const CacheConfig& cache_config() const = 0;
@@ -102,17 +103,17 @@ class Session {
 };
 
 struct TokenizeOptions {
-  bool add_special = true;      // the model's own BOS/EOS rule
-  bool parse_special = false;   // read special tokens' text as those tokens
+  bool add_special = true;     // the model's own BOS/EOS rule
+  bool parse_special = false;  // read special tokens' text as those tokens
 };
 
 struct ChatTurn {
-  std::string role;             // "system", "user", "assistant"
+  std::string role;  // "system", "user", "assistant"
   std::string content;
 };
 
 struct LayerInfo {
-  LayerConfig cache;            // as a session with these options would build it
+  LayerConfig cache;  // as a session with these options would build it
   int q_heads = 0;
   double rope_base = 0.0;
 };
@@ -126,7 +127,7 @@ struct ModelInfo {
 };
 
 struct LayerTraceRow {
-  int layer = 0;                // -1: embeddings
+  int layer = 0;  // -1: embeddings
   int64_t tokens = 0, dim = 0;
   float min = 0, max = 0;
   double mean = 0;
@@ -134,8 +135,8 @@ struct LayerTraceRow {
 };
 
 struct LogitsOptions {
-  int batch_tokens = 512;       // prefill chunk; 1: token by token
-  int64_t last_n = 0;           // 0: every position
+  int batch_tokens = 512;  // prefill chunk; 1: token by token
+  int64_t last_n = 0;      // 0: every position
   std::function<void(const LayerTraceRow&)> trace;
 };
 
@@ -150,23 +151,25 @@ class Engine {
   virtual std::vector<LayerInfo> Layers(const CacheConfig& config) const = 0;
 
   virtual Result<std::unique_ptr<Session>> NewSession(const CacheOptions& options) = 0;
-  // Steps several sessions in one forward pass: each gets what its own Step would give, bit for bit. events[i] belongs to
-  // sessions[i]; finished ones are an error.
+  // Steps several sessions in one forward pass: each gets what its own Step would give, bit for bit.
+  // events[i] belongs to sessions[i]; finished ones are an error.
   virtual Result<std::vector<TokenEvent>> StepTogether(std::span<Session* const> sessions) = 0;
 
   // Errors: kUnimplemented where the model came without a supported tokenizer (names why).
-  virtual Result<std::vector<int32_t>> Tokenize(std::string_view text, const TokenizeOptions& options) const = 0;
+  virtual Result<std::vector<int32_t>> Tokenize(std::string_view text,
+                                                const TokenizeOptions& options) const = 0;
   virtual Result<std::string> Detokenize(std::span<const int32_t> tokens) const = 0;
   virtual Result<std::string> TokenPiece(int32_t token) const = 0;
   virtual bool IsEndToken(int32_t token) const = 0;
-  virtual int32_t bos_token() const = 0;    // -1: none
+  virtual int32_t bos_token() const = 0;  // -1: none
   virtual bool adds_bos() const = 0;
   // The conversation as tokens, ending where the assistant is to speak.
   virtual Result<std::vector<int32_t>> TokenizeChat(std::span<const ChatTurn> turns) const = 0;
 
-  // f32 logits [positions, vocab_size] of `tokens` on an empty cache, handed over a batch at a time in ascending position:
-  // sink(first_position, count, logits).
-  virtual Status Logits(std::span<const int32_t> tokens, const CacheOptions& cache, const LogitsOptions& options,
+  // f32 logits [positions, vocab_size] of `tokens` on an empty cache, handed over a batch at a time in
+  // ascending position: sink(first_position, count, logits).
+  virtual Status Logits(std::span<const int32_t> tokens, const CacheOptions& cache,
+                        const LogitsOptions& options,
                         const std::function<void(int64_t, int64_t, const float*)>& sink) = 0;
 };
 

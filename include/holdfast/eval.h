@@ -12,7 +12,7 @@ namespace holdfast {
 
 struct PerplexityOptions {
   int64_t context_tokens = 512;
-  int64_t chunks = 0;            // 0: as many as the text has
+  int64_t chunks = 0;  // 0: as many as the text has
   int batch_tokens = 512;
   std::function<void(int64_t chunk, int64_t chunks, double perplexity_so_far)> progress;
 };
@@ -23,10 +23,11 @@ struct PerplexityResult {
   int64_t bytes_per_token = 0;
 };
 
-// llama.cpp's convention: the text's tokens are cut into non-overlapping chunks of context_tokens from the start, the first
-// token of each replaced by BOS where the model adds one, and positions context/2 .. context-2 of each predict
-// their successor (context/2 - 1 targets). Errors: kInvalidArgument (fewer tokens than one chunk: names both).
-Result<PerplexityResult> Perplexity(Engine& engine, std::span<const int32_t> tokens, const CacheOptions& cache,
-                                    const PerplexityOptions& options);
+// llama.cpp's convention: the text's tokens are cut into non-overlapping chunks of context_tokens from the
+// start, the first token of each replaced by BOS where the model adds one, and positions context/2 ..
+// context-2 of each predict their successor (context/2 - 1 targets). Errors: kInvalidArgument (fewer tokens
+// than one chunk: names both).
+Result<PerplexityResult> Perplexity(Engine& engine, std::span<const int32_t> tokens,
+                                    const CacheOptions& cache, const PerplexityOptions& options);
 
 }  // namespace holdfast

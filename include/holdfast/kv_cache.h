@@ -3,11 +3,11 @@
 //   auto kv = holdfast::KvRuntime::Create({.threads = 2}).value();
 //   auto sequence = kv->NewSequence(config).value();
 //   auto step = kv->Begin({{sequence.get(), tokens}}).value();         // positions are known from here on
-//   for (layer ...) step.Attend(layer, q_heads, q, k, v, rule, out);   // rotated q and k, flat over the batch
-//   step.Commit();
+//   for (layer ...) step.Attend(layer, q_heads, q, k, v, rule, out);   // rotated q and k, flat over the
+//   batch step.Commit();
 //
-// A model hands over projected, rotated q, k, v and gets the output back. It never sees a window's arithmetic, a codec,
-// a storage or who else is in the batch.
+// A model hands over projected, rotated q, k, v and gets the output back. It never sees a window's
+// arithmetic, a codec, a storage or who else is in the batch.
 #pragma once
 
 #include <cstdint>
@@ -20,8 +20,8 @@
 
 namespace holdfast {
 
-// Cached rows of one sequence, all layers. Not thread-safe. Must not outlive its KvRuntime's threads' use of it, but may
-// outlive the runtime itself.
+// Cached rows of one sequence, all layers. Not thread-safe. Must not outlive its KvRuntime's threads' use of
+// it, but may outlive the runtime itself.
 class KvSequence {
  public:
   virtual ~KvSequence() = default;
@@ -30,16 +30,17 @@ class KvSequence {
   virtual int64_t length_tokens() const = 0;
 
   // Forgets the last n tokens; afterwards the cache equals one that never saw them. Guaranteed for n up to
-  // config().rewind_tokens. Errors: kInvalidArgument, kFailedPrecondition (names n and the limit); unchanged then.
+  // config().rewind_tokens. Errors: kInvalidArgument, kFailedPrecondition (names n and the limit); unchanged
+  // then.
   virtual Status Rewind(int64_t n) = 0;
-  virtual int64_t rewindable_tokens() const = 0;   // largest n that Rewind accepts now
+  virtual int64_t rewindable_tokens() const = 0;  // largest n that Rewind accepts now
   virtual void Clear() = 0;
 
   // A second sequence with the same rows. Paged: shares blocks until one of the two writes to them.
   virtual Result<std::unique_ptr<KvSequence>> Fork() const = 0;
 
-  virtual CacheBytes allocated() const = 0;        // equals PlanCache(config(), length_tokens())
-  virtual int64_t live_bytes() const = 0;          // rows some query can still see
+  virtual CacheBytes allocated() const = 0;  // equals PlanCache(config(), length_tokens())
+  virtual int64_t live_bytes() const = 0;    // rows some query can still see
 };
 
 struct KvSlice {
@@ -52,21 +53,22 @@ class KvStep {
  public:
   virtual ~KvStep() = default;
   virtual int64_t tokens() const = 0;
-  virtual std::span<const int64_t> positions() const = 0;   // [tokens] absolute, for RoPE
+  virtual std::span<const int64_t> positions() const = 0;  // [tokens] absolute, for RoPE
 
   // Appends k and v of every token of the batch to `layer` and attends q to what each may see.
-  //   q [tokens, q_heads, k_dim]  k [tokens, kv_heads, k_dim]  v [tokens, kv_heads, v_dim], null for a latent row
-  //   out [tokens, q_heads, v_dim]
-  // Each layer once a step. Errors: kInvalidArgument (q_heads not a multiple of kv_heads; a value the codec cannot carry,
-  // named), kResourceExhausted, kFailedPrecondition; the step is then over and its tokens are taken back.
+  //   q [tokens, q_heads, k_dim]  k [tokens, kv_heads, k_dim]  v [tokens, kv_heads, v_dim], null for a latent
+  //   row out [tokens, q_heads, v_dim]
+  // Each layer once a step. Errors: kInvalidArgument (q_heads not a multiple of kv_heads; a value the codec
+  // cannot carry, named), kResourceExhausted, kFailedPrecondition; the step is then over and its tokens are
+  // taken back.
   virtual Status Attend(int layer, int q_heads, const float* q, const float* k, const float* v,
                         const AttentionRule& rule, float* out) = 0;
   virtual Status Commit() = 0;
 };
 
 struct KvRuntimeOptions {
-  int threads = 0;           // 0: one a core
-  int64_t limit_bytes = 0;   // rows of all sequences together; 0: none
+  int threads = 0;          // 0: one a core
+  int64_t limit_bytes = 0;  // rows of all sequences together; 0: none
 };
 
 // Threads, memory and scratch that sequences share. One step at a time.
@@ -77,9 +79,10 @@ class KvRuntime {
 
   // Errors: those of ValidateCacheConfig.
   virtual Result<std::unique_ptr<KvSequence>> NewSequence(const CacheConfig& config) = 0;
-  // Checks that every sequence takes its tokens (max_context, distinct sequences, tokens >= 1) before any work.
+  // Checks that every sequence takes its tokens (max_context, distinct sequences, tokens >= 1) before any
+  // work.
   virtual Result<std::unique_ptr<KvStep>> Begin(std::span<const KvSlice> slices) = 0;
-  virtual int64_t allocated_bytes() const = 0;     // rows of all sequences, shared blocks once
+  virtual int64_t allocated_bytes() const = 0;  // rows of all sequences, shared blocks once
 };
 
 }  // namespace holdfast

@@ -45,7 +45,9 @@ class [[nodiscard]] Status {
   std::string message_;
 };
 
-inline Status OkStatus() { return {}; }
+inline Status OkStatus() {
+  return {};
+}
 Status InvalidArgument(std::string message);
 Status OutOfRange(std::string message);
 Status NotFound(std::string message);
@@ -61,14 +63,23 @@ Status Internal(std::string message);
 template <typename T>
 class [[nodiscard]] Result {
  public:
-  Result(T value) : value_(std::move(value)) {}                                        // NOLINT: implicit
-  Result(Status status) : status_(std::move(status)) { assert(!status_.ok()); }        // NOLINT: implicit
+  Result(T value) : value_(std::move(value)) {}                                  // NOLINT: implicit
+  Result(Status status) : status_(std::move(status)) { assert(!status_.ok()); }  // NOLINT: implicit
 
   bool ok() const { return value_.has_value(); }
   const Status& status() const { return status_; }
-  T& value() & { assert(ok()); return *value_; }
-  const T& value() const& { assert(ok()); return *value_; }
-  T&& value() && { assert(ok()); return *std::move(value_); }
+  T& value() & {
+    assert(ok());
+    return *value_;
+  }
+  const T& value() const& {
+    assert(ok());
+    return *value_;
+  }
+  T&& value() && {
+    assert(ok());
+    return *std::move(value_);
+  }
   T& operator*() & { return value(); }
   const T& operator*() const& { return value(); }
   T&& operator*() && { return std::move(*this).value(); }

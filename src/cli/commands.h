@@ -1,0 +1,17 @@
+// The commands. Each adds itself to the program and sets the action to run once the command line has been
+// read.
+#pragma once
+
+#include "cli/options.h"
+
+namespace holdfast::cli {
+
+void AddGenerate(CLI::App& program, Action& action);
+void AddChat(CLI::App& program, Action& action);
+void AddTokenize(CLI::App& program, Action& action);
+void AddInspect(CLI::App& program, Action& action);
+void AddEval(CLI::App& program, Action& action);
+void AddBench(CLI::App& program, Action& action);
+void AddModels(CLI::App& program, Action& action);
+
+}  // namespace holdfast::cli

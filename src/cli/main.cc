@@ -1,0 +1,46 @@
+// holdfast: the command line. Exit code 0 on success, 2 on a wrong command line, 1 on any other error, with
+// one line `holdfast: OPERATION: what, the value, the limit` on standard error.
+#include <cstdio>
+#include <string>
+
+#include "cli/commands.h"
+
+namespace {
+
+constexpr int kWrongCommandLine = 2;
+constexpr int kFailure = 1;
+
+std::string OneLine(std::string text) {
+  for (char& c : text) {
+    if (c == '\n' || c == '\r') c = ' ';
+  }
+  return text;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  using namespace holdfast::cli;
+  CLI::App program("A KV-cache engine for LLM inference on CPUs", "holdfast");
+  program.set_version_flag("--version", HOLDFAST_VERSION);
+  program.require_subcommand(1);
+  Action action;
+  AddGenerate(program, action);
+  AddChat(program, action);
+  AddTokenize(program, action);
+  AddInspect(program, action);
+  AddEval(program, action);
+  AddBench(program, action);
+  AddModels(program, action);
+  try {
+    program.parse(argc, argv);
+  } catch (const CLI::ParseError& e) {
+    if (e.get_exit_code() == 0) return program.exit(e);  // --help, --version
+    std::fprintf(stderr, "holdfast: command line: %s (see holdfast --help)\n", OneLine(e.what()).c_str());
+    return kWrongCommandLine;
+  }
+  const holdfast::Status status = action();
+  if (status.ok()) return 0;
+  std::fprintf(stderr, "holdfast: %s\n", OneLine(status.message()).c_str());
+  return IsWrongCommandLine(status) ? kWrongCommandLine : kFailure;
+}

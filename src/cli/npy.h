@@ -1,0 +1,30 @@
+// NumPy's .npy format, version 1.0, little-endian f32.
+// https://numpy.org/doc/stable/reference/generated/numpy.lib.format.html
+#pragma once
+
+#include <cstdint>
+#include <fstream>
+#include <memory>
+#include <string>
+
+#include "holdfast/status.h"
+
+namespace holdfast::cli {
+
+// Writes an array [rows, cols] a few rows at a time. The file gets its name only when it is complete.
+class NpyWriter {
+ public:
+  static Result<std::unique_ptr<NpyWriter>> Create(const std::string& path, int64_t rows, int64_t cols);
+  ~NpyWriter();
+  Status Append(const float* values, int64_t rows);
+  // Error kInternal where fewer or more rows than announced were written.
+  Status Finish();
+
+ private:
+  NpyWriter(std::string path, int64_t rows, int64_t cols);
+  std::string path_, partial_path_;
+  int64_t rows_, cols_, written_ = 0;
+  std::ofstream out_;
+};
+
+}  // namespace holdfast::cli

@@ -1,0 +1,197 @@
+#include "cli/options.h"
+
+#include <charconv>
+#include <fstream>
+#include <iterator>
+
+#include "cli/progress.h"
+
+namespace holdfast::cli {
+namespace {
+
+constexpr const char* kWrong = "command line: ";
+
+}  // namespace
+
+Status WrongCommandLine(std::string message) {
+  return InvalidArgument(kWrong + std::move(message));
+}
+bool IsWrongCommandLine(const Status& status) {
+  return status.message().starts_with(kWrong);
+}
+
+void CommonOptions::AddModel(CLI::App& app) {
+  app.add_option("-m,--model", model,
+                 "a GGUF file, a Hugging Face folder, or a name that `holdfast models` lists")
+      ->required();
+  app.add_option("-t,--threads", threads, "threads; 0: one a core")
+      ->check(CLI::Range(0, 256))
+      ->capture_default_str();
+}
+
+void CommonOptions::AddJson(CLI::App& app) {
+  app.add_flag("--json", json, "one JSON object on standard output and nothing else there");
+}
+
+void CommonOptions::AddCache(CLI::App& app) {
+  const auto positive = CLI::Range(int64_t{1}, int64_t{1} << 40);
+  const auto count = CLI::Range(int64_t{0}, int64_t{1} << 40);
+  app.add_option("-c,--max-context", max_context, "positions a sequence may hold; default: the model's")
+      ->check(positive);
+  app.add_option("-b,--batch", batch_tokens, "prefill chunk in tokens")
+      ->check(CLI::Range(1, 1 << 20))
+      ->capture_default_str();
+  auto* both =
+      app.add_option("--kv-cache", kv_cache, "codec of K and V, or K:V (f16, f16:int8); default f16");
+  app.add_option("--cache-type-k", type_k, "codec of K")->excludes(both);
+  app.add_option("--cache-type-v", type_v, "codec of V")->excludes(both);
+  app.add_option("--kv-storage", storage, "contiguous or paged")->capture_default_str();
+  app.add_option("--kv-block-tokens", block_tokens, "tokens a block of paged storage: 16, 32, 64, 128 or 256")
+      ->capture_default_str();
+  app.add_option("--kv-window-size", window_tokens,
+                 "turn full layers into windows of this many tokens; 0: leave them")
+      ->check(count);
+  app.add_option("--kv-window-keep", sink_tokens, "first tokens that such a window keeps")->check(count);
+  app.add_option("--rewind-tokens", rewind_tokens, "tokens that can always be taken back")
+      ->check(CLI::Range(0, 1 << 20))
+      ->capture_default_str();
+}
+
+Result<std::pair<CodecId, CodecId>> ParseKvCache(const std::string& spec) {
+  const size_t colon = spec.find(':');
+  const auto k = ParseCodec(spec.substr(0, colon));
+  if (!k.ok()) return WrongCommandLine("--kv-cache " + spec + ": " + k.status().message());
+  const auto v = colon == std::string::npos ? k : ParseCodec(spec.substr(colon + 1));
+  if (!v.ok()) return WrongCommandLine("--kv-cache " + spec + ": " + v.status().message());
+  return std::pair(*k, *v);
+}
+
+std::string KvCacheName(CodecId k, CodecId v) {
+  std::string name(CodecName(k));
+  if (k != v) name += ":" + std::string(CodecName(v));
+  return name;
+}
+
+Result<CacheOptions> CommonOptions::Cache() const {
+  CacheOptions options;
+  if (!kv_cache.empty()) {
+    const auto codecs = ParseKvCache(kv_cache);
+    if (!codecs.ok()) return codecs.status();
+    std::tie(options.k_codec, options.v_codec) = *codecs;
+  }
+  for (const auto& [text, codec, name] : {std::tuple(&type_k, &options.k_codec, "--cache-type-k"),
+                                          std::tuple(&type_v, &options.v_codec, "--cache-type-v")}) {
+    if (text->empty()) continue;
+    const auto parsed = ParseCodec(*text);
+    if (!parsed.ok())
+      return WrongCommandLine(std::string(name) + " " + *text + ": " + parsed.status().message());
+    *codec = *parsed;
+  }
+  const auto parsed_storage = ParseStorage(storage);
+  if (!parsed_storage.ok())
+    return WrongCommandLine("--kv-storage " + storage + ": " + parsed_storage.status().message());
+  options.storage = *parsed_storage;
+  options.block_tokens = block_tokens;
+  options.rewind_tokens = rewind_tokens;
+  options.max_context = max_context;
+  options.window_tokens = window_tokens;
+  options.sink_tokens = sink_tokens;
+  return options;
+}
+
+Result<std::unique_ptr<Engine>> CommonOptions::Load(bool exact) const {
+  EngineOptions options;
+  options.threads = threads;
+  options.exact = exact;
+  ProgressBar bar("loading");
+  options.load_progress = [&bar](int64_t done, int64_t total) { bar.Show(done, total); };
+  return Engine::Load(model, options);
+}
+
+void PromptOptions::Add(CLI::App& app, bool with_ids) {
+  auto* t = app.add_option_function<std::string>(
+      "-p,--prompt",
+      [this](const std::string& s) {
+        text = s;
+        has_text = true;
+      },
+      "the prompt's text");
+  auto* f = app.add_option("-f,--file", file, "a file with the prompt, taken byte for byte")->excludes(t);
+  if (with_ids) app.add_option("--tokens", ids, "token ids: 1,2,3 or @FILE")->excludes(t)->excludes(f);
+}
+
+Result<std::string> PromptOptions::Text() const {
+  if (!file.empty()) return ReadFile(file);
+  if (!has_text) return WrongCommandLine("one of -p TEXT or -f FILE is required");
+  return text;
+}
+
+Result<std::vector<int32_t>> PromptOptions::Tokens(const Engine& engine,
+                                                   const TokenizeOptions& options) const {
+  if (!ids.empty()) return ParseIds(ids);
+  if (!has_text && file.empty())
+    return WrongCommandLine("one of -p TEXT, -f FILE or --tokens IDS is required");
+  auto prompt = Text();
+  if (!prompt.ok()) return prompt.status();
+  return engine.Tokenize(*prompt, options);
+}
+
+Result<std::string> ReadFile(const std::string& path) {
+  std::ifstream in(path, std::ios::binary);
+  if (!in) return IoError("read: cannot open " + path);
+  std::string content{std::istreambuf_iterator<char>(in), std::istreambuf_iterator<char>()};
+  if (in.bad()) return IoError("read: cannot read " + path);
+  return content;
+}
+
+std::vector<std::string> SplitList(const std::string& text) {
+  std::vector<std::string> items;
+  std::string item;
+  for (const char c : text + ",") {
+    if (c == ',' || c == ' ' || c == '\n' || c == '\t' || c == '\r') {
+      if (!item.empty()) items.push_back(std::move(item));
+      item.clear();
+    } else {
+      item += c;
+    }
+  }
+  return items;
+}
+
+Result<std::vector<int64_t>> ParseNumbers(const std::string& option, const std::string& text) {
+  std::vector<int64_t> numbers;
+  for (const std::string& item : SplitList(text)) {
+    int64_t value = 0;
+    const auto [end, error] = std::from_chars(item.data(), item.data() + item.size(), value);
+    if (error != std::errc() || end != item.data() + item.size()) {
+      return WrongCommandLine(option + ": '" + item + "' is not a number");
+    }
+    numbers.push_back(value);
+  }
+  if (numbers.empty()) return WrongCommandLine(option + ": the list is empty");
+  return numbers;
+}
+
+Result<std::vector<int32_t>> ParseIds(const std::string& text) {
+  std::string list = text;
+  if (text.starts_with("@")) {
+    auto content = ReadFile(text.substr(1));
+    if (!content.ok()) return content.status();
+    list = std::move(*content);
+  }
+  auto numbers = ParseNumbers("--tokens", list);
+  if (!numbers.ok()) return numbers.status();
+  std::vector<int32_t> ids;
+  for (const int64_t n : *numbers) {
+    if (n < 0 || n > INT32_MAX)
+      return WrongCommandLine("--tokens: " + std::to_string(n) + " is not a token id");
+    ids.push_back(static_cast<int32_t>(n));
+  }
+  return ids;
+}
+
+std::string ToJsonText(const Json& value) {
+  return value.dump(-1, ' ', false, Json::error_handler_t::replace);
+}
+
+}  // namespace holdfast::cli

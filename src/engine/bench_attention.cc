@@ -1,0 +1,181 @@
+#include <algorithm>
+#include <random>
+#include <string>
+
+#include "attention/attend.h"
+#include "base/status_macros.h"
+#include "base/thread_pool.h"
+#include "cache/span_cache.h"
+#include "engine/read_loop.h"
+#include "engine/stopwatch.h"
+#include "holdfast/bench.h"
+
+namespace holdfast {
+namespace {
+
+// The layers of one cell are cycled, and together well past the processor's caches.
+constexpr int64_t kCycledBytes = int64_t{1} << 30;
+constexpr int64_t kMinLayers = 4;
+constexpr int kRounds = 7;
+
+// One cell's caches, each a layer of a model that a decode step reads in turn.
+struct Fixture {
+  AttentionCell cell;
+  std::vector<std::unique_ptr<SpanCache>> layers;
+  std::vector<std::vector<Span>> spans;
+  VisibleRange visible;
+  std::vector<double> attend_ns, read_ns;  // a layer, a sample a round
+};
+
+Result<Fixture> MakeFixture(const AttentionBenchOptions& options, CodecId codec, StorageId storage,
+                            int64_t rows) {
+  Fixture f;
+  CacheConfig config;
+  LayerConfig layer;
+  layer.layout = options.layout;
+  layer.k_codec = layer.v_codec = codec;
+  layer.shape = {options.head_dim, options.head_dim, false};
+  layer.kv_heads = options.kv_heads;
+  config.layers = {layer};
+  config.storage = storage;
+  config.max_context = rows;
+  HF_RETURN_IF_ERROR(ValidateCacheConfig(config));
+  HF_ASSIGN_OR_RETURN(const int64_t row_bytes, RowBytes(layer));
+  const int64_t layers = std::max(kMinLayers, (kCycledBytes + rows * row_bytes - 1) / (rows * row_bytes));
+
+  constexpr int64_t kFillTokens = 256;
+  std::vector<float> values(static_cast<size_t>(kFillTokens * options.kv_heads * options.head_dim));
+  std::minstd_rand random(7);
+  for (float& x : values) x = static_cast<float>(random() % 2001) * 1e-3f - 1.0f;
+  const auto memory = std::make_shared<CacheMemory>();
+  for (int64_t i = 0; i < layers; ++i) {
+    HF_ASSIGN_OR_RETURN(auto cache, SpanCache::Create(config, 0, memory));
+    while (cache->length() < rows) {
+      int64_t n = std::min(kFillTokens, rows - cache->length());
+      if (cache->max_append() > 0) n = std::min(n, cache->max_append());
+      HF_RETURN_IF_ERROR(cache->Append(n, values.data(), values.data()));
+    }
+    f.spans.emplace_back();
+    cache->AppendSpans(rows - 1, f.spans.back());
+    f.visible = cache->visible(rows - 1);
+    f.layers.push_back(std::move(cache));
+  }
+  const VisibleRange& v = f.visible;
+  const int64_t visible_rows = v.end - v.begin + std::min(v.sink_end, v.begin);
+  f.cell = {codec,
+            storage,
+            options.layout,
+            options.q_heads,
+            options.kv_heads,
+            options.head_dim,
+            rows,
+            visible_rows * row_bytes};
+  return f;
+}
+
+void ReadLayer(const Fixture& f, size_t layer, const ReadLoopKernels& kernels, int64_t row_bytes_of_head,
+               ThreadPool& pool, std::vector<uint32_t>& sink) {
+  const std::vector<Span>& spans = f.spans[layer];
+  const auto heads = static_cast<int64_t>(f.cell.kv_heads);
+  pool.ParallelFor(static_cast<int64_t>(spans.size()) * heads, [&](int64_t task, int thread) {
+    const Span& span = spans[static_cast<size_t>(task / heads)];
+    const int64_t head = task % heads;
+    const int64_t bytes = span.rows * row_bytes_of_head;
+    sink[static_cast<size_t>(thread) * 16] ^= kernels.read(span.k + head * span.k_head_stride_bytes, bytes) ^
+                                              kernels.read(span.v + head * span.v_head_stride_bytes, bytes);
+  });
+}
+
+Status MeasureRound(Fixture& f, const AttentionBenchOptions& options, AttentionWorkspace& workspace,
+                    ThreadPool& pool) {
+  const Isa isa = ActiveIsa();
+  std::vector<float> q(static_cast<size_t>(options.q_heads * options.head_dim), 0.125f);
+  std::vector<float> out(q.size());
+  AttentionSequence sequence{0, 1, {}, {&f.visible, 1}};
+  AttentionCall call;
+  call.shape = {options.head_dim, options.head_dim, false};
+  call.q_heads = options.q_heads;
+  call.kv_heads = options.kv_heads;
+  call.k_codec = call.v_codec = f.cell.codec;
+  call.rule.scale = 0.125f;
+  call.sequences = {&sequence, 1};
+  call.q = q.data();
+  call.out = out.data();
+  Status failed;
+  const double attend_ns = TimeNs([&] {
+    for (const auto& spans : f.spans) {
+      sequence.spans = spans;
+      if (Status s = Attend(call, isa, workspace, pool); !s.ok()) failed = std::move(s);
+    }
+  });
+  HF_RETURN_IF_ERROR(failed);
+  std::vector<uint32_t> sink(static_cast<size_t>(pool.threads()) * 16);
+  const ReadLoopKernels& kernels = HOLDFAST_SELECT_KERNELS(isa, kReadLoopKernels);
+  const int64_t half_row = GetCodec(f.cell.codec).k_tile_bytes(options.head_dim) / kTileRows;
+  const double read_ns = TimeNs([&] {
+    for (size_t i = 0; i < f.spans.size(); ++i) ReadLayer(f, i, kernels, half_row, pool, sink);
+  });
+  const auto layers = static_cast<double>(f.spans.size());
+  f.attend_ns.push_back(attend_ns / layers);
+  f.read_ns.push_back(read_ns / layers);
+  return OkStatus();
+}
+
+Status CheckOptions(const AttentionBenchOptions& o) {
+  if (o.kv_heads < 1 || o.q_heads < 1 || o.q_heads % o.kv_heads != 0) {
+    return InvalidArgument("bench attention: heads are " + std::to_string(o.q_heads) + "/" +
+                           std::to_string(o.kv_heads) + ", query heads must be a multiple of KV heads");
+  }
+  if (o.head_dim < 1 || o.head_dim > kMaxDim) {
+    return InvalidArgument("bench attention: head_dim is " + std::to_string(o.head_dim) +
+                           ", must be in [1, " + std::to_string(kMaxDim) + "]");
+  }
+  for (const int64_t rows : o.rows) {
+    if (rows < 1 || rows > (int64_t{1} << 24)) {
+      return InvalidArgument("bench attention: rows is " + std::to_string(rows) +
+                             ", must be in [1, 16777216]");
+    }
+  }
+  return OkStatus();
+}
+
+}  // namespace
+
+Result<AttentionBench> BenchAttention(const AttentionBenchOptions& options) {
+  HF_RETURN_IF_ERROR(CheckOptions(options));
+  HF_ASSIGN_OR_RETURN(auto pool, ThreadPool::Create(options.threads));
+  AttentionWorkspace workspace;
+  AttentionBench result;
+  std::vector<double> read_rates;
+  for (const int64_t rows : options.rows) {
+    std::vector<Fixture> fixtures;
+    for (const StorageId storage : options.storages) {
+      for (const CodecId codec : options.codecs) {
+        HF_ASSIGN_OR_RETURN(Fixture f, MakeFixture(options, codec, storage, rows));
+        fixtures.push_back(std::move(f));
+      }
+    }
+    for (int round = 0; round < kRounds; ++round) {  // interleaved, so that noise meets every cell alike
+      for (Fixture& f : fixtures) HF_RETURN_IF_ERROR(MeasureRound(f, options, workspace, *pool));
+    }
+    for (Fixture& f : fixtures) {
+      f.cell.ns = Median(f.attend_ns);
+      const auto bytes = static_cast<double>(f.cell.bytes);
+      f.cell.gb_per_s = bytes / f.cell.ns;
+      const double read_gb_per_s = bytes / Median(f.read_ns);
+      f.cell.fraction_of_read = f.cell.gb_per_s / read_gb_per_s;
+      read_rates.push_back(read_gb_per_s);
+    }
+    for (Fixture& f : fixtures) {
+      for (const Fixture& g : fixtures) {
+        if (g.cell.codec == CodecId::kF16 && g.cell.storage == f.cell.storage)
+          f.cell.speed_vs_f16 = g.cell.ns / f.cell.ns;
+      }
+      result.cells.push_back(f.cell);
+    }
+  }
+  if (!read_rates.empty()) result.read_gb_per_s = Median(read_rates);
+  return result;
+}
+
+}  // namespace holdfast

@@ -1,0 +1,233 @@
+#include "engine/engine_core.h"
+
+#include <algorithm>
+#include <chrono>
+#include <string>
+
+#include "base/status_macros.h"
+#include "engine/session.h"
+#include "holdfast/model_store.h"
+
+namespace holdfast {
+namespace {
+
+int64_t NowNs() {
+  return std::chrono::duration_cast<std::chrono::nanoseconds>(
+             std::chrono::steady_clock::now().time_since_epoch())
+      .count();
+}
+
+ModelInfo DescribeModel(std::string path, const LoadedModel& loaded) {
+  const ModelConfig& c = loaded.model->config();
+  ModelInfo info;
+  info.architecture = c.architecture;
+  info.name = c.name;
+  info.path = std::move(path);
+  info.vocab_size = c.vocab_size;
+  info.hidden_dim = c.hidden_dim;
+  info.ffn_dim = c.ffn_dim;
+  info.context_length = c.context_length;
+  info.weight_bytes = loaded.model->weight_bytes();
+  info.layers = c.layers;
+  info.q_heads = c.q_heads;
+  info.kv_heads = c.kv_heads;
+  info.head_dim = c.head_dim;
+  info.has_tokenizer = loaded.tokenizer != nullptr;
+  info.has_chat_format = loaded.chat_format != ChatFormat::kNone;
+  info.tokenizer_missing = loaded.tokenizer_missing;
+  return info;
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Engine>> Engine::Load(const std::string& model, const EngineOptions& options) {
+  HF_ASSIGN_OR_RETURN(std::string path, ResolveModel(model));
+  HF_ASSIGN_OR_RETURN(auto pool, ThreadPool::Create(options.threads));
+  LoadOptions load;
+  load.exact = options.exact;
+  load.progress = options.load_progress;
+  HF_ASSIGN_OR_RETURN(LoadedModel loaded, LoadModel(path, load, *pool));
+  return std::unique_ptr<Engine>(
+      std::make_unique<EngineCore>(std::move(path), std::move(pool), std::move(loaded)));
+}
+
+EngineCore::EngineCore(std::string path, std::unique_ptr<ThreadPool> pool, LoadedModel loaded)
+    : pool_(std::move(pool)),
+      loaded_(std::move(loaded)),
+      info_(DescribeModel(std::move(path), loaded_)),
+      memory_(std::make_shared<CacheMemory>()) {}
+
+Result<CacheConfig> EngineCore::MakeCacheConfig(const CacheOptions& options) const {
+  CacheConfig config;
+  config.layers = CacheLayers(loaded_.model->config());
+  config.storage = options.storage;
+  config.block_tokens = options.block_tokens;
+  config.rewind_tokens = options.rewind_tokens;
+  config.max_context = options.max_context == 0 ? info_.context_length : options.max_context;
+  if (config.max_context > info_.context_length) {
+    return OutOfRange("cache: max_context is " + std::to_string(config.max_context) +
+                      ", the model's context length is " + std::to_string(info_.context_length));
+  }
+  if (options.window_tokens < 0 || options.sink_tokens < 0) {
+    return InvalidArgument("cache: window_tokens is " + std::to_string(options.window_tokens) +
+                           ", sink_tokens is " + std::to_string(options.sink_tokens) + ", both must be >= 0");
+  }
+  if (options.sink_tokens > 0 && options.window_tokens == 0) {
+    return InvalidArgument("cache: sink_tokens is " + std::to_string(options.sink_tokens) +
+                           " but window_tokens is 0; sinks belong to a window");
+  }
+  for (LayerConfig& layer : config.layers) {
+    layer.k_codec = options.k_codec;
+    layer.v_codec = options.v_codec;
+    if (options.window_tokens > 0 && layer.layout.id == LayoutId::kFull) {
+      layer.layout = {LayoutId::kWindow, options.window_tokens, options.sink_tokens};
+    }
+  }
+  HF_RETURN_IF_ERROR(ValidateCacheConfig(config));
+  return config;
+}
+
+std::vector<LayerInfo> EngineCore::Layers(const CacheConfig& config) const {
+  std::vector<LayerInfo> layers;
+  for (size_t i = 0; i < config.layers.size(); ++i) {
+    layers.push_back({config.layers[i], info_.q_heads, loaded_.model->config().attention[i].rope_base});
+  }
+  return layers;
+}
+
+Result<std::unique_ptr<Session>> EngineCore::NewSession(const CacheOptions& options) {
+  HF_ASSIGN_OR_RETURN(CacheConfig config, MakeCacheConfig(options));
+  HF_ASSIGN_OR_RETURN(auto cache, SequenceCache::Create(config, memory_));
+  return std::unique_ptr<Session>(std::make_unique<SessionState>(*this, std::move(cache)));
+}
+
+Result<std::vector<TokenEvent>> EngineCore::StepTogether(std::span<Session* const> sessions) {
+  std::vector<TokenEvent> events(sessions.size());
+  std::vector<size_t> running;
+  std::vector<BatchSlice> slices;
+  std::vector<int64_t> logits_rows;
+  batch_tokens_.clear();
+  for (size_t i = 0; i < sessions.size(); ++i) {
+    auto* session = dynamic_cast<SessionState*>(sessions[i]);
+    if (session == nullptr || &session->core() != this) {
+      return InvalidArgument("step: session " + std::to_string(i) + " is null or of another engine");
+    }
+    if (session->finished())
+      return FailedPrecondition("step: session " + std::to_string(i) + " has finished");
+    if (session->cancelled()) {
+      events[i] = session->FinishCancelled();
+      continue;
+    }
+    const auto input = session->NextInput();
+    batch_tokens_.insert(batch_tokens_.end(), input.begin(), input.end());
+    if (session->WantsLogits()) logits_rows.push_back(static_cast<int64_t>(batch_tokens_.size()) - 1);
+    slices.push_back({session->cache(), static_cast<int64_t>(input.size())});
+    running.push_back(i);
+  }
+  if (running.empty()) return events;
+
+  const int64_t start_ns = NowNs();
+  const auto vocab = static_cast<size_t>(info_.vocab_size);
+  logits_.resize(std::max(logits_.size(), logits_rows.size() * vocab));
+  std::vector<bool> wants(sessions.size());
+  for (size_t i : running) wants[i] = static_cast<SessionState*>(sessions[i])->WantsLogits();
+  HF_ASSIGN_OR_RETURN(KvBatch kv, KvBatch::Begin(slices, workspace_, *pool_));
+  HF_RETURN_IF_ERROR(loaded_.model->Forward(batch_tokens_, kv, logits_rows, logits_.data()));
+  HF_RETURN_IF_ERROR(kv.Commit());
+  const int64_t elapsed_ns = NowNs() - start_ns;
+
+  size_t row = 0;
+  for (size_t i : running) {
+    std::span<const float> logits;
+    if (wants[i]) logits = std::span<const float>(logits_).subspan(row++ * vocab, vocab);
+    HF_ASSIGN_OR_RETURN(events[i], static_cast<SessionState*>(sessions[i])->Accept(logits, elapsed_ns));
+  }
+  return events;
+}
+
+Result<const Tokenizer*> EngineCore::RequireTokenizer(const char* operation) const {
+  if (loaded_.tokenizer == nullptr)
+    return Unimplemented(std::string(operation) + ": " + loaded_.tokenizer_missing);
+  return tokenizer();
+}
+
+Result<std::vector<int32_t>> EngineCore::Tokenize(std::string_view text,
+                                                  const TokenizeOptions& options) const {
+  HF_ASSIGN_OR_RETURN(const Tokenizer* tokenizer, RequireTokenizer("tokenize"));
+  return tokenizer->Encode(text, {options.add_special, options.parse_special});
+}
+
+Result<std::string> EngineCore::Detokenize(std::span<const int32_t> tokens) const {
+  HF_ASSIGN_OR_RETURN(const Tokenizer* tokenizer, RequireTokenizer("detokenize"));
+  return tokenizer->Decode(tokens, true);
+}
+
+Result<std::string> EngineCore::TokenPiece(int32_t token) const {
+  HF_ASSIGN_OR_RETURN(const Tokenizer* tokenizer, RequireTokenizer("token piece"));
+  return tokenizer->Piece(token, true);
+}
+
+bool EngineCore::IsEndToken(int32_t token) const {
+  return tokenizer() != nullptr && tokenizer()->is_end(token);
+}
+int32_t EngineCore::bos_token() const {
+  return tokenizer() != nullptr ? tokenizer()->bos() : -1;
+}
+bool EngineCore::adds_bos() const {
+  return tokenizer() != nullptr && tokenizer()->adds_bos();
+}
+
+Result<std::vector<int32_t>> EngineCore::TokenizeChat(std::span<const ChatTurn> turns) const {
+  HF_ASSIGN_OR_RETURN(const Tokenizer* tokenizer, RequireTokenizer("chat"));
+  if (loaded_.chat_format == ChatFormat::kNone) {
+    return Unimplemented("chat: model " + info_.name + " has no chat format; use generate");
+  }
+  std::vector<ChatMessage> messages;
+  for (const ChatTurn& turn : turns) messages.push_back({turn.role, turn.content});
+  HF_ASSIGN_OR_RETURN(const std::string prompt, FormatChat(loaded_.chat_format, messages, true));
+  return tokenizer->Encode(prompt, {true, true});
+}
+
+Status EngineCore::Logits(std::span<const int32_t> tokens, const CacheOptions& options,
+                          const LogitsOptions& how,
+                          const std::function<void(int64_t, int64_t, const float*)>& sink) {
+  const auto count = static_cast<int64_t>(tokens.size());
+  if (count == 0) return InvalidArgument("logits: 0 tokens, must have at least 1");
+  if (how.batch_tokens < 1) {
+    return InvalidArgument("logits: batch_tokens is " + std::to_string(how.batch_tokens) + ", must be >= 1");
+  }
+  if (how.last_n < 0 || how.last_n > count) {
+    return InvalidArgument("logits: last_n is " + std::to_string(how.last_n) + ", must be in [0, " +
+                           std::to_string(count) + "]");
+  }
+  HF_ASSIGN_OR_RETURN(CacheConfig config, MakeCacheConfig(options));
+  if (count > config.max_context) {
+    return OutOfRange("logits: " + std::to_string(count) + " tokens, max_context is " +
+                      std::to_string(config.max_context));
+  }
+  HF_ASSIGN_OR_RETURN(auto cache, SequenceCache::Create(config, memory_));
+  LayerTraceSink trace;
+  if (how.trace) {
+    trace = [&](const LayerTrace& t) {
+      how.trace({t.layer, t.tokens, t.dim, t.min, t.max, t.mean, t.nans, t.infs});
+    };
+  }
+  const int64_t first_wanted = how.last_n == 0 ? 0 : count - how.last_n;
+  const auto vocab = static_cast<size_t>(info_.vocab_size);
+  for (int64_t begin = 0; begin < count; begin += how.batch_tokens) {
+    const int64_t n = std::min<int64_t>(how.batch_tokens, count - begin);
+    std::vector<int64_t> rows;
+    for (int64_t i = std::max(begin, first_wanted); i < begin + n; ++i) rows.push_back(i - begin);
+    logits_.resize(std::max(logits_.size(), rows.size() * vocab));
+    const BatchSlice slice{cache.get(), n};
+    HF_ASSIGN_OR_RETURN(KvBatch kv, KvBatch::Begin({&slice, 1}, workspace_, *pool_));
+    HF_RETURN_IF_ERROR(
+        loaded_.model->Forward(tokens.subspan(static_cast<size_t>(begin), static_cast<size_t>(n)), kv, rows,
+                               logits_.data(), trace ? &trace : nullptr));
+    HF_RETURN_IF_ERROR(kv.Commit());
+    if (!rows.empty()) sink(begin + rows.front(), static_cast<int64_t>(rows.size()), logits_.data());
+  }
+  return OkStatus();
+}
+
+}  // namespace holdfast

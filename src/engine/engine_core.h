@@ -1,0 +1,50 @@
+// The engine behind holdfast/engine.h: one model, its threads and memory, and steps over many sessions.
+#pragma once
+
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/thread_pool.h"
+#include "cache/cache_memory.h"
+#include "holdfast/engine.h"
+#include "kv/batch.h"
+#include "models/model.h"
+
+namespace holdfast {
+
+class EngineCore final : public Engine {
+ public:
+  EngineCore(std::string path, std::unique_ptr<ThreadPool> pool, LoadedModel loaded);
+
+  const ModelInfo& info() const override { return info_; }
+  Result<CacheConfig> MakeCacheConfig(const CacheOptions& options) const override;
+  std::vector<LayerInfo> Layers(const CacheConfig& config) const override;
+  Result<std::unique_ptr<Session>> NewSession(const CacheOptions& options) override;
+  Result<std::vector<TokenEvent>> StepTogether(std::span<Session* const> sessions) override;
+  Result<std::vector<int32_t>> Tokenize(std::string_view text, const TokenizeOptions& options) const override;
+  Result<std::string> Detokenize(std::span<const int32_t> tokens) const override;
+  Result<std::string> TokenPiece(int32_t token) const override;
+  bool IsEndToken(int32_t token) const override;
+  int32_t bos_token() const override;
+  bool adds_bos() const override;
+  Result<std::vector<int32_t>> TokenizeChat(std::span<const ChatTurn> turns) const override;
+  Status Logits(std::span<const int32_t> tokens, const CacheOptions& cache, const LogitsOptions& options,
+                const std::function<void(int64_t, int64_t, const float*)>& sink) override;
+
+  const Tokenizer* tokenizer() const { return loaded_.tokenizer.get(); }
+
+ private:
+  Result<const Tokenizer*> RequireTokenizer(const char* operation) const;
+
+  std::unique_ptr<ThreadPool> pool_;
+  LoadedModel loaded_;
+  ModelInfo info_;
+  std::shared_ptr<CacheMemory> memory_;
+  AttentionWorkspace workspace_;
+  std::vector<float> logits_;
+  std::vector<int32_t> batch_tokens_;
+};
+
+}  // namespace holdfast

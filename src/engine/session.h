@@ -1,0 +1,65 @@
+// One sequence's generation: what it feeds next, and what it makes of the logits.
+#pragma once
+
+#include <atomic>
+#include <memory>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "cache/sequence_cache.h"
+#include "engine/sampler.h"
+#include "engine/text_stream.h"
+#include "holdfast/engine.h"
+#include "tokenizer/tokenizer.h"
+
+namespace holdfast {
+
+class EngineCore;
+
+class SessionState final : public Session {
+ public:
+  // tokenizer may be null: text is then empty. core must outlive the session.
+  SessionState(EngineCore& core, std::unique_ptr<SequenceCache> cache);
+
+  Status Start(std::span<const int32_t> tokens, const GenerateOptions& options) override;
+  Result<TokenEvent> Step() override;
+  bool finished() const override { return finish_ != FinishReason::kNone; }
+  void Cancel() override { cancelled_.store(true, std::memory_order_relaxed); }
+  const std::vector<int32_t>& tokens() const override { return tokens_; }
+  std::span<const int32_t> completion() const override;
+  GenerationStats stats() const override;
+  const CacheConfig& cache_config() const override { return cache_->config(); }
+  int64_t cached_tokens() const override { return cache_->length(); }
+  Status Rewind(int64_t n) override;
+  Result<std::unique_ptr<Session>> Fork() const override;
+
+  // For EngineCore's step: the tokens to feed (never empty on an unfinished session), whether their last
+  // one's logits are wanted, and what becomes of them.
+  EngineCore& core() { return core_; }
+  SequenceCache* cache() { return cache_.get(); }
+  bool cancelled() const { return cancelled_.load(std::memory_order_relaxed); }
+  std::span<const int32_t> NextInput() const;
+  bool WantsLogits() const;
+  // logits: [vocab] of the last fed token, empty where not wanted. elapsed_ns: this step's time.
+  Result<TokenEvent> Accept(std::span<const float> logits, int64_t elapsed_ns);
+  TokenEvent FinishCancelled();
+
+ private:
+  // Drops cached tokens down to the longest prefix shared with `tokens` that the cache can rewind to.
+  Status ReusePrefix(std::span<const int32_t> tokens);
+  TokenEvent Event() const;
+
+  EngineCore& core_;
+  std::unique_ptr<SequenceCache> cache_;
+  std::vector<int32_t> tokens_;  // prompt and completion; the first cache_->length() of them are cached
+  size_t prompt_size_ = 0;
+  GenerateOptions options_;
+  std::optional<Sampler> sampler_;
+  TextStream text_;
+  FinishReason finish_ = FinishReason::kStop;  // nothing to step before the first Start
+  std::atomic<bool> cancelled_{false};
+  int64_t reused_tokens_ = 0, prefill_ns_ = 0, decode_ns_ = 0;
+};
+
+}  // namespace holdfast
