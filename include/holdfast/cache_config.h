@@ -7,7 +7,9 @@
 #include <vector>
 
 #include "holdfast/codec_list.h"
+#include "holdfast/layout_list.h"
 #include "holdfast/status.h"
+#include "holdfast/storage_list.h"
 
 namespace holdfast {
 
@@ -23,8 +25,9 @@ std::vector<CodecId> AllCodecs();
 
 // Which positions a query may see.
 enum class LayoutId : uint8_t {
-  kFull,    // every position up to the query's own
-  kWindow,  // the last window_tokens positions and the first sink_tokens ones
+#define HOLDFAST_LAYOUT_ENUMERATOR(id, name, symbol) id,
+  HOLDFAST_LAYOUTS(HOLDFAST_LAYOUT_ENUMERATOR)
+#undef HOLDFAST_LAYOUT_ENUMERATOR
 };
 std::string_view LayoutName(LayoutId id);
 Result<LayoutId> ParseLayout(std::string_view name);
@@ -32,8 +35,9 @@ std::vector<LayoutId> AllLayouts();
 
 // Where rows live.
 enum class StorageId : uint8_t {
-  kContiguous,  // grows in chunks of 256 rows, owned by one sequence; fork copies
-  kPaged,       // blocks of block_tokens from one allocator, reference-counted; fork shares, append copies on write
+#define HOLDFAST_STORAGE_ENUMERATOR(id, name, symbol) id,
+  HOLDFAST_STORAGES(HOLDFAST_STORAGE_ENUMERATOR)
+#undef HOLDFAST_STORAGE_ENUMERATOR
 };
 std::string_view StorageName(StorageId id);
 Result<StorageId> ParseStorage(std::string_view name);
@@ -70,12 +74,18 @@ struct LayerConfig {
 inline constexpr int kDefaultRewindTokens = 16;
 inline constexpr int kDefaultBlockTokens = 32;
 
+// Ceilings of a configuration: far past any use, low enough that no size computed below them can overflow.
+inline constexpr int64_t kMaxContextTokens = int64_t{1} << 36;
+inline constexpr int kMaxLayers = 4096;
+inline constexpr int kMaxKvHeads = 4096;
+inline constexpr int kMaxRewindTokens = 1 << 20;
+
 struct CacheConfig {
   std::vector<LayerConfig> layers;
   StorageId storage = StorageId::kContiguous;
-  int block_tokens = kDefaultBlockTokens;      // kPaged: a power of two, 16 to 256
-  int64_t max_context = 0;                     // positions a sequence may hold; append past it is an error
-  int rewind_tokens = kDefaultRewindTokens;    // Rewind(n) is guaranteed for n up to this
+  int block_tokens = kDefaultBlockTokens;    // kPaged: a power of two, 16 to 256
+  int64_t max_context = 0;                   // positions a sequence may hold; append past it is an error
+  int rewind_tokens = kDefaultRewindTokens;  // Rewind(n) is guaranteed for n up to this
 };
 
 // Checks every value and every combination; the message names layer, field, value and limit. A combination
@@ -84,8 +94,8 @@ Status ValidateCacheConfig(const CacheConfig& config);
 
 // Bytes of one sequence's cache. Planning, allocating and reporting use the same formulas.
 struct CacheBytes {
-  int64_t row_bytes = 0;        // rows, in whole chunks or blocks
-  int64_t metadata_bytes = 0;   // block tables
+  int64_t row_bytes = 0;  // rows, in whole chunks or blocks; a shared block counts for each that shares it
+  int64_t metadata_bytes = 0;  // the tables that find them
   int64_t total_bytes() const { return row_bytes + metadata_bytes; }
 
   friend bool operator==(const CacheBytes&, const CacheBytes&) = default;
@@ -95,7 +105,9 @@ struct CacheBytes {
 // kv_heads * (K bytes + V bytes), a tile's bytes / 16.
 Result<int64_t> RowBytes(const LayerConfig& layer);
 
-// What a cache that holds `length_tokens` tokens has allocated, to the byte.
+// What a cache that holds `length_tokens` tokens has allocated, to the byte. Errors: an invalid
+// configuration, a length that is negative or past max_context, a layer that does not exist, a sum that does
+// not fit 63 bits.
 Result<CacheBytes> PlanCache(const CacheConfig& config, int64_t length_tokens);
 Result<CacheBytes> PlanLayer(const CacheConfig& config, int layer, int64_t length_tokens);
 

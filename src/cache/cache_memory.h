@@ -11,7 +11,8 @@
 
 namespace holdfast {
 
-// Blocks of one size: ids from a BlockAllocator, bytes from the arena, zeroed when allocated. Not thread-safe.
+// Blocks of one size: ids from a BlockAllocator, bytes from the arena, zeroed when allocated. Not
+// thread-safe.
 class BlockPool {
  public:
   BlockPool(std::shared_ptr<Arena> arena, int64_t block_bytes);
@@ -34,7 +35,8 @@ class BlockPool {
   std::vector<std::byte*> data_;
 };
 
-// Shared by all sequences that may share blocks. One thread changes caches at a time; attention's threads only read.
+// Shared by all sequences that may share blocks. One thread changes caches at a time; attention's threads
+// only read.
 class CacheMemory {
  public:
   explicit CacheMemory(int64_t limit_bytes = 0);

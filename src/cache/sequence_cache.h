@@ -13,40 +13,52 @@ namespace holdfast {
 
 enum class LayerId : int32_t {};
 
-// A layer's cache. Rows by position today; a recurrent state is the second alternative when a model needs it, and
-// everything below visits the variant rather than naming SpanCache.
+// A layer's cache. Rows by position today; a recurrent state is the second alternative when a model needs it,
+// and everything below visits the variant rather than naming SpanCache.
 using LayerCache = std::variant<std::unique_ptr<SpanCache>>;
 
 // Not thread-safe: one thread changes a sequence at a time.
 class SequenceCache {
  public:
+  // Errors: kInvalidArgument (a configuration that ValidateCacheConfig refuses).
   static Result<std::unique_ptr<SequenceCache>> Create(const CacheConfig& config,
                                                        std::shared_ptr<CacheMemory> memory);
 
   const CacheConfig& config() const { return config_; }
   int64_t length() const { return length_; }
   SpanCache& layer(LayerId id);
+  const SpanCache& layer(LayerId id) const;
   int layers() const { return static_cast<int>(layers_.size()); }
 
-  // Errors as SpanCache::Rewind; all layers or none.
+  // Errors as SpanCache::Rewind, and kFailedPrecondition during a step; all layers or none.
   Status Rewind(int64_t n);
   int64_t rewindable() const;
+  // Errors: kFailedPrecondition during a step, kDataLoss for a damaged sequence, kResourceExhausted.
   Result<std::unique_ptr<SequenceCache>> Fork() const;
-  // Forgets everything.
+  // Forgets everything; a damaged sequence is usable again.
   void Clear();
 
-  CacheBytes bytes() const;
+  CacheBytes bytes() const;  // equals PlanCache(config(), length()) outside of a step
   int64_t live_bytes() const;
 
-  // For kv/: a step appends to every layer in turn, then advances the length. Between BeginStep and CommitStep the
-  // layers differ in length; AbortStep takes the tokens back from every layer that has them. If a ring had to
-  // give up rows for them, the sequence is unusable until Clear(), and says so (kDataLoss) when asked.
-  Status BeginStep(int64_t tokens);   // checks max_context and usability; names the values
+  // For kv/: a step appends to every layer in turn, then advances the length. Between BeginStep and
+  // CommitStep the layers differ in length.
+  //
+  // Makes room in every layer, so that nothing runs out of memory in the middle of a step. On error nothing
+  // changes. Errors: kInvalidArgument (tokens < 1), kOutOfRange (max_context), kResourceExhausted,
+  // kFailedPrecondition (a step is open), kDataLoss (damaged).
+  Status BeginStep(int64_t tokens);
+  // Error kFailedPrecondition, naming the layer, where one has not appended exactly the step's tokens.
   Status CommitStep();
+  // Takes the tokens back from every layer that has them. Where a ring had to give up rows for them and
+  // cannot be rewound that far, the sequence is damaged: every call but Clear() says so (kDataLoss). A step
+  // of at most rewindable() tokens never gets there, nor does a failure to allocate.
   Status AbortStep();
 
  private:
   SequenceCache() = default;
+  Status CheckUsable(const char* operation) const;
+
   CacheConfig config_;
   std::shared_ptr<CacheMemory> memory_;
   std::vector<LayerCache> layers_;

@@ -5,6 +5,7 @@
 #include <memory>
 #include <vector>
 
+#include "cache/layer_plan.h"
 #include "cache/layout.h"
 #include "cache/storage.h"
 #include "codec/codec.h"
@@ -12,45 +13,85 @@
 
 namespace holdfast {
 
+// Not thread-safe, but for what EncodeRows says.
 class SpanCache {
  public:
   // REQUIRES ValidateCacheConfig(config).ok() and 0 <= layer < config.layers.size().
   static Result<std::unique_ptr<SpanCache>> Create(const CacheConfig& config, int layer,
                                                    std::shared_ptr<CacheMemory> memory);
 
-  const LayerConfig& config() const;
-  int64_t length() const;       // positions stored so far; the next append is at this position
-  int64_t max_append() const;   // most tokens one Append takes (0 = any), see LayoutTraits
+  const LayerConfig& config() const { return config_; }
+  int64_t length() const { return length_; }  // positions stored so far; the next append is at this position
+  // Most tokens that one Append takes now, so that each of them still finds the rows it sees. A longer append
+  // must come in pieces, each attended before the next (KvBatch does). 0 = any number.
+  int64_t max_append() const { return layout_->max_append(config_.layout, plan_.slots, length_); }
 
   // Appends `tokens` rows at positions length().. : k [tokens, kv_heads, k_dim], v [tokens, kv_heads, v_dim]
-  // (ignored for a latent row). token strides in floats. In place: no row already stored is moved.
-  // Equal to appending them one by one. On error the cache is unchanged.
-  // Errors: kOutOfRange (max_context, max_append), kInvalidArgument (a value the codec cannot carry: names position,
-  // head, dim, value and limit), kResourceExhausted.
+  // (ignored for a latent row). In place: no row already stored is moved. Equal to appending them one by one.
+  // On error the cache is unchanged. Errors: kInvalidArgument (tokens < 1; a value the codec cannot carry:
+  // names position, head, dim, value and limit), kOutOfRange (max_context, max_append), kResourceExhausted.
   Status Append(int64_t tokens, const float* k, const float* v);
 
+  // Append's parts, for kv/, which reserves for all layers before anything is computed and encodes in
+  // parallel.
+  //
+  // Checks max_context and makes room for `tokens` more, on error for none. Rows and length stay as they are.
+  Status Reserve(int64_t tokens);
+  // Gives back what Reserve took and no append used.
+  void TrimToLength();
+  // Checks that the codecs can carry every value. Pure.
+  Status CheckRows(int64_t tokens, const float* k, const float* v) const;
+  // Encodes the rows of `tokens` reserved positions from `position` on; k and v point at the first of them.
+  // Threads may encode different positions or heads at once as long as none of their positions share a tile
+  // of the same head. REQUIRES Reserve and CheckRows of them, heads [head_begin, head_end) of the layer.
+  void EncodeRows(int64_t position, int64_t tokens, int head_begin, int head_end, const float* k,
+                  const float* v);
+  // Advances the length over encoded rows. REQUIRES tokens <= max_append() where that is not 0.
+  void Advance(int64_t tokens);
+
   // Forgets the last n tokens: afterwards the cache equals one that never saw them. Guaranteed for n up to
-  // rewind_tokens, and further as long as no row that the shorter cache needs has been given up.
-  // Errors: kInvalidArgument (n < 0 or n > length), kFailedPrecondition (names n and the limit); unchanged then.
+  // rewind_tokens, and for any n while no row has been given up (see docs/adr on the rewind floor).
+  // Errors: kInvalidArgument (n < 0 or n > length), kFailedPrecondition (names n and the limit); unchanged
+  // then.
   Status Rewind(int64_t n);
-  int64_t rewindable() const;   // largest n that Rewind accepts now
+  int64_t rewindable() const;  // largest n that Rewind accepts now
+  // Forgets everything, its history too.
+  void Clear();
 
+  // An independent cache with the same rows. Error: kResourceExhausted.
   Result<std::unique_ptr<SpanCache>> Fork() const;
-  CacheBytes bytes() const;     // allocated; equals PlanLayer(config, layer, length())
-  int64_t live_bytes() const;   // encoded bytes of the rows that are live now
-  LiveRange live() const;
+  CacheBytes bytes() const {
+    return storage_->bytes();
+  }                            // allocated; equals PlanLayer(config, layer, length())
+  int64_t live_bytes() const;  // encoded bytes of the rows that are live now
+  LiveRange live() const { return layout_->live(config_.layout, length_, rewind_tokens_); }
 
-  // Appends to `spans` the live rows in ascending position. Valid until the next change of this cache.
-  void AppendSpans(std::vector<Span>& spans) const;
+  // Appends to `spans`, in ascending position, every stored row that some query at a position in
+  // [first_query, length()) sees. REQUIRES first_query >= length() - the last append's tokens. Valid until
+  // the next change of this cache.
+  void AppendSpans(int64_t first_query, std::vector<Span>& spans) const;
   // What the query at `position` sees.
-  VisibleRange visible(int64_t position) const;
+  VisibleRange visible(int64_t position) const { return layout_->visible(config_.layout, position); }
 
  private:
-  struct State;
-  explicit SpanCache(std::unique_ptr<State> state);
-  std::unique_ptr<State> state_;
- public:
-  ~SpanCache();
+  SpanCache(const CacheConfig& config, int layer, std::unique_ptr<Storage> storage);
+  SpanCache(const SpanCache& other, std::unique_ptr<Storage> storage);
+  void AppendRunsOf(int64_t begin, int64_t end, std::vector<Span>& spans) const;
+  Status CheckLimits(int64_t tokens) const;
+  Status MakeRoom(int64_t tokens);
+
+  LayerConfig config_;
+  const LayoutTraits* layout_;
+  const Codec* k_codec_;
+  const Codec* v_codec_;  // null for a latent row
+  const CodecKernels* k_kernels_;
+  const CodecKernels* v_kernels_;
+  LayerPlan plan_;
+  int64_t max_context_;
+  int64_t rewind_tokens_;
+  std::unique_ptr<Storage> storage_;
+  int64_t length_ = 0;
+  int64_t max_length_ = 0;  // largest length so far: what has been given up stays so after a rewind
 };
 
 }  // namespace holdfast

@@ -1,6 +1,7 @@
-// A storage: where the rows of one layer of one sequence live, by slot. Knows nothing of positions or visibility.
+// A storage: where the rows of one layer of one sequence live, by slot. Knows nothing of positions or
+// visibility.
 //
-// Adding one: src/cache/storages/<name>.{h,cc} and a line in storage_list.h.
+// Adding one: src/cache/storages/<name>.cc and a line in include/holdfast/storage_list.h.
 #pragma once
 
 #include <cstddef>
@@ -15,29 +16,41 @@ namespace holdfast {
 
 // Where a slot's tile lies and how far contiguous memory goes from there.
 struct TileRun {
-  std::byte* k = nullptr;          // tile that holds the slot, KV head 0
-  std::byte* v = nullptr;          // null for a latent row
+  std::byte* k = nullptr;  // tile that holds the slot, KV head 0
+  std::byte* v = nullptr;  // null for a latent row
   int64_t k_head_stride_bytes = 0;
   int64_t v_head_stride_bytes = 0;
-  int64_t end_slot = 0;            // first slot past this contiguous run
+  int64_t end_slot = 0;  // first slot past this contiguous run
 };
 
 // Bytes of the tiles of one layer; from the codecs' tile sizes, computed once.
 struct TileGeometry {
   int kv_heads = 0;
   int64_t k_tile_bytes = 0;
-  int64_t v_tile_bytes = 0;        // 0 for a latent row
+  int64_t v_tile_bytes = 0;                   // 0 for a latent row
   int64_t BytesForRows(int64_t rows) const {  // rows: a multiple of 16
     return rows / 16 * kv_heads * (k_tile_bytes + v_tile_bytes);
   }
 };
+TileGeometry MakeTileGeometry(const LayerConfig& layer);
+
+// Where slot `begin_slot + row` lies in memory that holds the slots [begin_slot, begin_slot + rows) at
+// `base`: the K tiles head by head, then the V tiles head by head. The one place that knows this order
+// (docs/formats/cache.md).
+TileRun LocateInBlock(std::byte* base, const TileGeometry& tiles, int64_t begin_slot, int64_t rows,
+                      int64_t row);
+
+// Whether the bytes of rows about to be overwritten matter to anyone.
+enum class OldRows { kKeep, kDead };
 
 class Storage {
  public:
   virtual ~Storage() = default;
 
-  // Makes slots [begin, end) writable by this sequence alone: allocates, and copies blocks that others share.
-  virtual Status MakeWritable(int64_t begin, int64_t end) = 0;
+  // Makes slots [begin, end) writable by this sequence alone: allocates what is missing, in ascending order,
+  // and replaces blocks that others share: by a copy, or by an empty block where old_rows is kDead. REQUIRES
+  // begin <= slots allocated so far. On error what was allocated stays until Truncate.
+  virtual Status MakeWritable(int64_t begin, int64_t end, OldRows old_rows) = 0;
   // Gives back whole chunks or blocks at or past `slots`.
   virtual void Truncate(int64_t slots) = 0;
   // REQUIRES the slot was made writable and not truncated since.
@@ -54,10 +67,10 @@ struct StorageTraits {
   Status (*check)(const CacheConfig& config);
   // Rows that are replaced together (see LayoutTraits::slots).
   int64_t (*granule_rows)(const CacheConfig& config);
-  // Bytes allocated once `slots` slots are in use, of at most `max_slots` (0 = unbounded).
+  // Bytes allocated once `slots` slots are in use, of at most `max_slots`, a multiple of the granule.
   CacheBytes (*plan)(const CacheConfig& config, const TileGeometry& tiles, int64_t slots, int64_t max_slots);
-  Result<std::unique_ptr<Storage>> (*create)(const CacheConfig& config, const TileGeometry& tiles, int64_t max_slots,
-                                             std::shared_ptr<CacheMemory> memory);
+  Result<std::unique_ptr<Storage>> (*create)(const CacheConfig& config, const TileGeometry& tiles,
+                                             int64_t max_slots, std::shared_ptr<CacheMemory> memory);
 };
 
 const StorageTraits& GetStorage(StorageId id);

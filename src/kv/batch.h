@@ -17,30 +17,36 @@ struct BatchSlice {
   int64_t tokens = 0;
 };
 
-// One forward pass over the tokens of several sequences. Model code holds this and calls Attend once a layer; it
-// never sees a span, a codec, a storage, a window or who else is in the batch.
+// One forward pass over the tokens of several sequences. Model code holds this and calls Attend once a layer;
+// it never sees a span, a codec, a storage, a window or who else is in the batch.
 class KvBatch {
  public:
-  // Checks that every sequence takes its tokens (max_context; distinct sequences; tokens >= 1) before anything is
-  // computed. The sequences, workspace and pool must outlive the batch.
-  static Result<KvBatch> Begin(std::span<const BatchSlice> slices, AttentionWorkspace& workspace, ThreadPool& pool);
+  // Checks that every sequence takes its tokens and makes room for them before anything is computed. On error
+  // all sequences are as before. The sequences, workspace and pool must outlive the batch. Errors:
+  // kInvalidArgument (no slices, a sequence twice, tokens < 1, sequences whose layers differ in row shape,
+  // heads or codecs), kOutOfRange (max_context), kResourceExhausted, kFailedPrecondition (a sequence is in
+  // another batch), kDataLoss (damaged).
+  static Result<KvBatch> Begin(std::span<const BatchSlice> slices, AttentionWorkspace& workspace,
+                               ThreadPool& pool);
   // Takes back what was not committed.
   ~KvBatch();
   KvBatch(KvBatch&&) noexcept;
   KvBatch& operator=(KvBatch&&) = delete;
 
-  int64_t tokens() const;                       // of all slices
-  std::span<const int64_t> positions() const;   // [tokens] absolute, what RoPE uses
+  int64_t tokens() const;                      // of all slices
+  std::span<const int64_t> positions() const;  // [tokens] absolute, what RoPE uses
 
   // Appends k, v and attends q for every token of the batch.
-  //   q [tokens, q_heads, k_dim]   k [tokens, kv_heads, k_dim]   v [tokens, kv_heads, v_dim] (null: latent row)
-  //   out [tokens, q_heads, v_dim]
-  // A layer is attended exactly once a batch, layers in any order. Errors as SpanCache::Append; the batch is then
-  // aborted: sequences are as before Begin (see SequenceCache::AbortStep for the one exception).
-  Status Attend(LayerId layer, int q_heads, const float* q, const float* k, const float* v, const AttentionRule& rule,
-                float* out);
+  //   q [tokens, q_heads, k_dim]   k [tokens, kv_heads, k_dim]   v [tokens, kv_heads, v_dim] (null: latent
+  //   row) out [tokens, q_heads, v_dim]
+  // A layer is attended exactly once a batch, layers in any order. A wrong layer or q_heads is an error that
+  // changes nothing. A value that a codec cannot carry (kInvalidArgument: names layer, slice, position, head,
+  // dim, value, limit) and want of scratch (kResourceExhausted) abort the batch: sequences are as before
+  // Begin (see SequenceCache::AbortStep for the one exception).
+  Status Attend(LayerId layer, int q_heads, const float* q, const float* k, const float* v,
+                const AttentionRule& rule, float* out);
 
-  // Advances every sequence. Error kFailedPrecondition if a layer was not attended.
+  // Advances every sequence. Error kFailedPrecondition if a layer was not attended or the batch was aborted.
   Status Commit();
 
  private:

@@ -24,14 +24,14 @@ class BlockAllocator {
   // One owner fewer; true where it was the last and the id is free again. REQUIRES a live id.
   bool Release(BlockId id);
 
-  int32_t refs(BlockId id) const;      // 0 for a free id
+  int32_t refs(BlockId id) const;  // 0 for a free id
   int64_t live_blocks() const;
-  int64_t capacity_blocks() const;     // ids ever handed out
+  int64_t capacity_blocks() const;  // ids ever handed out
 
  private:
   int64_t max_blocks_;
   std::vector<int32_t> refs_;
-  std::vector<int64_t> free_;          // min-heap
+  std::vector<int64_t> free_;  // min-heap
 };
 
 }  // namespace holdfast

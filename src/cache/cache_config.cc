@@ -1,0 +1,105 @@
+#include "holdfast/cache_config.h"
+
+#include <algorithm>
+#include <string>
+
+#include "base/checked.h"
+#include "base/status_macros.h"
+#include "cache/layer_plan.h"
+#include "codec/codec.h"
+
+namespace holdfast {
+namespace {
+
+Status CheckRange(const std::string& what, int64_t value, int64_t low, int64_t high) {
+  if (value >= low && value <= high) return OkStatus();
+  return InvalidArgument(what + " is " + std::to_string(value) + ", must be in [" + std::to_string(low) +
+                         ", " + std::to_string(high) + "]");
+}
+
+// Ids come from callers as enums, but a cast can put anything into them.
+template <typename Id>
+Status CheckId(const std::string& what, Id id, const std::vector<Id>& known) {
+  if (std::find(known.begin(), known.end(), id) != known.end()) return OkStatus();
+  return InvalidArgument(what + " is id " + std::to_string(static_cast<int>(id)) + ", which does not exist");
+}
+
+Status CheckRows(const LayerConfig& layer, const std::string& where) {
+  HF_RETURN_IF_ERROR(CheckRange(where + "kv_heads", layer.kv_heads, 1, kMaxKvHeads));
+  HF_RETURN_IF_ERROR(CheckRange(where + "k_dim", layer.shape.k_dim, 1, kMaxDim));
+  const int v_limit = layer.shape.v_is_prefix_of_k ? layer.shape.k_dim : kMaxDim;
+  HF_RETURN_IF_ERROR(CheckRange(where + "v_dim", layer.shape.v_dim, 1, v_limit));
+  HF_RETURN_IF_ERROR(CheckId(where + "k_codec", layer.k_codec, AllCodecs()));
+  if (layer.shape.v_is_prefix_of_k) return OkStatus();
+  return CheckId(where + "v_codec", layer.v_codec, AllCodecs());
+}
+
+Status CheckLayer(const LayerConfig& layer, const std::string& where) {
+  HF_RETURN_IF_ERROR(CheckRows(layer, where));
+  HF_RETURN_IF_ERROR(CheckId(where + "layout", layer.layout.id, AllLayouts()));
+  const Status layout = GetLayout(layer.layout.id).check(layer.layout);
+  return layout.ok() ? layout : Status(layout.code(), where + layout.message());
+}
+
+}  // namespace
+
+Status ValidateCacheConfig(const CacheConfig& config) {
+  const std::string where = "cache configuration: ";
+  HF_RETURN_IF_ERROR(
+      CheckRange(where + "number of layers", static_cast<int64_t>(config.layers.size()), 1, kMaxLayers));
+  HF_RETURN_IF_ERROR(CheckRange(where + "max_context", config.max_context, 1, kMaxContextTokens));
+  HF_RETURN_IF_ERROR(CheckRange(where + "rewind_tokens", config.rewind_tokens, 0, kMaxRewindTokens));
+  HF_RETURN_IF_ERROR(CheckId(where + "storage", config.storage, AllStorages()));
+  const Status storage = GetStorage(config.storage).check(config);
+  if (!storage.ok()) return Status(storage.code(), where + storage.message());
+  for (size_t i = 0; i < config.layers.size(); ++i) {
+    HF_RETURN_IF_ERROR(CheckLayer(config.layers[i], where + "layer " + std::to_string(i) + ": "));
+  }
+  return OkStatus();
+}
+
+LayerPlan MakeLayerPlan(const CacheConfig& config, int layer) {
+  const LayerConfig& rows = config.layers[static_cast<size_t>(layer)];
+  const int64_t granule = GetStorage(config.storage).granule_rows(config);
+  LayerPlan plan;
+  plan.tiles = MakeTileGeometry(rows);
+  plan.slots = GetLayout(rows.layout.id).slots(rows.layout, config.rewind_tokens, granule);
+  plan.max_slots = plan.slots.SlotsFor(RoundUp(config.max_context, granule));
+  return plan;
+}
+
+Result<int64_t> RowBytes(const LayerConfig& layer) {
+  HF_RETURN_IF_ERROR(CheckRows(layer, "row bytes: "));
+  return MakeTileGeometry(layer).BytesForRows(kTileRows) / kTileRows;
+}
+
+Result<CacheBytes> PlanLayer(const CacheConfig& config, int layer, int64_t length_tokens) {
+  HF_RETURN_IF_ERROR(ValidateCacheConfig(config));
+  HF_RETURN_IF_ERROR(
+      CheckRange("plan layer: layer", layer, 0, static_cast<int64_t>(config.layers.size()) - 1));
+  HF_RETURN_IF_ERROR(CheckRange("plan layer: length", length_tokens, 0, config.max_context));
+  const LayerPlan plan = MakeLayerPlan(config, layer);
+  return GetStorage(config.storage)
+      .plan(config, plan.tiles, plan.slots.SlotsFor(length_tokens), plan.max_slots);
+}
+
+Result<CacheBytes> PlanCache(const CacheConfig& config, int64_t length_tokens) {
+  HF_RETURN_IF_ERROR(ValidateCacheConfig(config));
+  HF_RETURN_IF_ERROR(CheckRange("plan cache: length", length_tokens, 0, config.max_context));
+  CacheBytes sum;
+  for (int layer = 0; layer < static_cast<int>(config.layers.size()); ++layer) {
+    const LayerPlan plan = MakeLayerPlan(config, layer);
+    const CacheBytes bytes =
+        GetStorage(config.storage)
+            .plan(config, plan.tiles, plan.slots.SlotsFor(length_tokens), plan.max_slots);
+    const auto rows = CheckedAdd(sum.row_bytes, bytes.row_bytes);
+    const auto metadata = CheckedAdd(sum.metadata_bytes, bytes.metadata_bytes);
+    if (!rows || !metadata || !CheckedAdd(*rows, *metadata)) {
+      return OutOfRange("plan cache: " + std::to_string(length_tokens) + " tokens take more than 2^63 bytes");
+    }
+    sum = {.row_bytes = *rows, .metadata_bytes = *metadata};
+  }
+  return sum;
+}
+
+}  // namespace holdfast

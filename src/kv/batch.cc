@@ -1,0 +1,294 @@
+#include "kv/batch.h"
+
+#include <algorithm>
+#include <memory>
+#include <string>
+#include <utility>
+
+#include "base/checked.h"
+#include "base/status_macros.h"
+
+namespace holdfast {
+namespace {
+
+// Tokens of one encoding task: whole tiles, so that no two tasks write the same tile.
+constexpr int64_t kEncodeTaskTokens = 2 * kTileRows;
+
+// Some of a slice's tokens, as many as its layer takes at once.
+struct Piece {
+  SpanCache* cache = nullptr;
+  int64_t first_token = 0;  // in the flat batch
+  int64_t tokens = 0;
+  int64_t first_span = 0;
+  int64_t spans = 0;
+};
+
+struct EncodeTask {
+  SpanCache* cache = nullptr;
+  int64_t position = 0;
+  int64_t first_token = 0;
+  int64_t tokens = 0;
+};
+
+Status CheckSameLayers(const SequenceCache& first, const SequenceCache& other, size_t slice) {
+  const auto& a = first.config().layers;
+  const auto& b = other.config().layers;
+  const std::string where = "batch: sequence of slice " + std::to_string(slice);
+  if (a.size() != b.size()) {
+    return InvalidArgument(where + " has " + std::to_string(b.size()) + " layers, slice 0 has " +
+                           std::to_string(a.size()));
+  }
+  for (size_t i = 0; i < a.size(); ++i) {
+    if (a[i].shape == b[i].shape && a[i].kv_heads == b[i].kv_heads && a[i].k_codec == b[i].k_codec &&
+        a[i].v_codec == b[i].v_codec) {
+      continue;
+    }
+    return InvalidArgument(where + " differs from slice 0 in the row shape, heads or codecs of layer " +
+                           std::to_string(i));
+  }
+  return OkStatus();
+}
+
+Status CheckSlices(std::span<const BatchSlice> slices) {
+  if (slices.empty()) return InvalidArgument("batch: no sequences");
+  std::vector<const SequenceCache*> seen;
+  for (size_t i = 0; i < slices.size(); ++i) {
+    if (slices[i].sequence == nullptr) {
+      return InvalidArgument("batch: slice " + std::to_string(i) + " has no sequence");
+    }
+    seen.push_back(slices[i].sequence);
+    HF_RETURN_IF_ERROR(CheckSameLayers(*slices[0].sequence, *slices[i].sequence, i));
+  }
+  std::sort(seen.begin(), seen.end());
+  if (std::adjacent_find(seen.begin(), seen.end()) != seen.end()) {
+    return InvalidArgument("batch: the same sequence is in two of its " + std::to_string(slices.size()) +
+                           " slices");
+  }
+  return OkStatus();
+}
+
+}  // namespace
+
+// Vectors are kept between layers: after the first one a step allocates nothing.
+struct KvBatch::State {
+  std::vector<BatchSlice> slices;
+  std::vector<int64_t> first_token;  // [slices] in the flat batch
+  std::vector<int64_t> positions;    // [tokens]
+  std::vector<bool> attended;        // [layers]
+  bool open = true;
+  AttentionWorkspace* workspace = nullptr;
+  ThreadPool* pool = nullptr;
+  Isa isa = Isa::kScalar;
+
+  // Of one round of one layer.
+  std::vector<int64_t> done;  // [slices]
+  std::vector<Piece> pieces;
+  std::vector<EncodeTask> encode_tasks;
+  std::vector<Span> spans;
+  std::vector<VisibleRange> visible;  // [tokens]
+  std::vector<AttentionSequence> sequences;
+
+  Status CheckAttend(LayerId layer, int q_heads) const;
+  Status CheckRows(LayerId layer, const float* k, const float* v) const;
+  bool NextPieces(LayerId layer);
+  void AppendPieces(const float* k, const float* v);
+  void ListSequences();
+  Status AttendLayer(LayerId layer, int q_heads, const float* q, const float* k, const float* v,
+                     const AttentionRule& rule, float* out);
+  Status Abort();
+};
+
+KvBatch::KvBatch(std::unique_ptr<State> state) : state_(std::move(state)) {}
+KvBatch::KvBatch(KvBatch&&) noexcept = default;
+
+KvBatch::~KvBatch() {
+  // What an abort may say, the sequences say again when they are used.
+  if (state_ != nullptr && state_->open) static_cast<void>(state_->Abort());
+}
+
+Result<KvBatch> KvBatch::Begin(std::span<const BatchSlice> slices, AttentionWorkspace& workspace,
+                               ThreadPool& pool) {
+  HF_RETURN_IF_ERROR(CheckSlices(slices));
+  auto state = std::make_unique<State>();
+  state->workspace = &workspace;
+  state->pool = &pool;
+  state->isa = ActiveIsa();
+  for (size_t i = 0; i < slices.size(); ++i) {
+    const Status begun = slices[i].sequence->BeginStep(slices[i].tokens);
+    if (!begun.ok()) {
+      static_cast<void>(state->Abort());
+      return Status(begun.code(), "batch: slice " + std::to_string(i) + ": " + begun.message());
+    }
+    state->slices.push_back(slices[i]);
+    state->first_token.push_back(static_cast<int64_t>(state->positions.size()));
+    const int64_t length = slices[i].sequence->length();
+    for (int64_t t = 0; t < slices[i].tokens; ++t) state->positions.push_back(length + t);
+  }
+  state->attended.resize(static_cast<size_t>(slices[0].sequence->layers()), false);
+  state->done.resize(slices.size());
+  state->visible.resize(state->positions.size());
+  return KvBatch(std::move(state));
+}
+
+int64_t KvBatch::tokens() const {
+  return static_cast<int64_t>(state_->positions.size());
+}
+
+std::span<const int64_t> KvBatch::positions() const {
+  return state_->positions;
+}
+
+Status KvBatch::Attend(LayerId layer, int q_heads, const float* q, const float* k, const float* v,
+                       const AttentionRule& rule, float* out) {
+  HF_RETURN_IF_ERROR(state_->CheckAttend(layer, q_heads));
+  const Status attended = state_->AttendLayer(layer, q_heads, q, k, v, rule, out);
+  if (!attended.ok()) static_cast<void>(state_->Abort());
+  return attended;
+}
+
+Status KvBatch::Commit() {
+  if (!state_->open) return FailedPrecondition("commit: the batch is closed");
+  const auto missing = std::find(state_->attended.begin(), state_->attended.end(), false);
+  if (missing != state_->attended.end()) {
+    return FailedPrecondition("commit: layer " + std::to_string(missing - state_->attended.begin()) + " of " +
+                              std::to_string(state_->attended.size()) + " was not attended");
+  }
+  state_->open = false;
+  for (const BatchSlice& slice : state_->slices) HF_RETURN_IF_ERROR(slice.sequence->CommitStep());
+  return OkStatus();
+}
+
+// A wrong call changes nothing; the batch stays open.
+Status KvBatch::State::CheckAttend(LayerId layer, int q_heads) const {
+  if (!open) return FailedPrecondition("attend: the batch is closed");
+  const auto index = static_cast<int64_t>(layer);
+  const auto layers = static_cast<int64_t>(attended.size());
+  if (index < 0 || index >= layers) {
+    return InvalidArgument("attend: layer " + std::to_string(index) + ", must be in [0, " +
+                           std::to_string(layers) + ")");
+  }
+  if (attended[static_cast<size_t>(index)]) {
+    return FailedPrecondition("attend: layer " + std::to_string(index) + " was attended already");
+  }
+  const int kv_heads = slices[0].sequence->layer(layer).config().kv_heads;
+  if (q_heads < 1 || q_heads % kv_heads != 0) {
+    return InvalidArgument("attend: " + std::to_string(q_heads) + " query heads, must be a multiple of " +
+                           std::to_string(kv_heads) + " KV heads");
+  }
+  return OkStatus();
+}
+
+// All slices before any is appended: a refusal leaves every sequence's layer as it was.
+Status KvBatch::State::CheckRows(LayerId layer, const float* k, const float* v) const {
+  for (size_t i = 0; i < slices.size(); ++i) {
+    const SpanCache& cache = slices[i].sequence->layer(layer);
+    const LayerConfig& config = cache.config();
+    const float* slice_k = k + first_token[i] * config.kv_heads * config.shape.k_dim;
+    const float* slice_v = v == nullptr ? nullptr : v + first_token[i] * config.kv_heads * config.shape.v_dim;
+    const Status checked = cache.CheckRows(slices[i].tokens, slice_k, slice_v);
+    if (checked.ok()) continue;
+    return Status(checked.code(), "layer " + std::to_string(static_cast<int>(layer)) + ", slice " +
+                                      std::to_string(i) + ": " + checked.message());
+  }
+  return OkStatus();
+}
+
+// As many tokens of every slice as its layer takes at once; false when all are done.
+bool KvBatch::State::NextPieces(LayerId layer) {
+  pieces.clear();
+  for (size_t i = 0; i < slices.size(); ++i) {
+    const int64_t left = slices[i].tokens - done[i];
+    if (left == 0) continue;
+    SpanCache& cache = slices[i].sequence->layer(layer);
+    const int64_t most = cache.max_append();
+    const int64_t tokens = most == 0 ? left : std::min(left, most);
+    pieces.push_back({.cache = &cache, .first_token = first_token[i] + done[i], .tokens = tokens});
+    done[i] += tokens;
+  }
+  return !pieces.empty();
+}
+
+void KvBatch::State::AppendPieces(const float* k, const float* v) {
+  encode_tasks.clear();
+  for (const Piece& piece : pieces) {
+    const int64_t length = piece.cache->length();
+    for (int64_t at = 0; at < piece.tokens;) {
+      const int64_t task_end = RoundUp(length + at + 1, kEncodeTaskTokens) - length;
+      const int64_t tokens = std::min(task_end, piece.tokens) - at;
+      encode_tasks.push_back({piece.cache, length + at, piece.first_token + at, tokens});
+      at += tokens;
+    }
+  }
+  const auto encode = [&](int64_t i, int) {
+    const EncodeTask& task = encode_tasks[static_cast<size_t>(i)];
+    const LayerConfig& config = task.cache->config();
+    const float* task_k = k + task.first_token * config.kv_heads * config.shape.k_dim;
+    const float* task_v =
+        v == nullptr ? nullptr : v + task.first_token * config.kv_heads * config.shape.v_dim;
+    task.cache->EncodeRows(task.position, task.tokens, 0, config.kv_heads, task_k, task_v);
+  };
+  int64_t tokens = 0;
+  for (const Piece& piece : pieces) tokens += piece.tokens;
+  const auto tasks = static_cast<int64_t>(encode_tasks.size());
+  if (tokens < kEncodeTaskTokens) {  // waking a thread would cost more
+    for (int64_t i = 0; i < tasks; ++i) encode(i, 0);
+  } else {
+    pool->ParallelFor(tasks, encode);
+  }
+  for (const Piece& piece : pieces) piece.cache->Advance(piece.tokens);
+}
+
+void KvBatch::State::ListSequences() {
+  spans.clear();
+  for (Piece& piece : pieces) {
+    const int64_t first_query = positions[static_cast<size_t>(piece.first_token)];
+    piece.first_span = static_cast<int64_t>(spans.size());
+    piece.cache->AppendSpans(first_query, spans);
+    piece.spans = static_cast<int64_t>(spans.size()) - piece.first_span;
+    for (int64_t t = 0; t < piece.tokens; ++t) {
+      visible[static_cast<size_t>(piece.first_token + t)] = piece.cache->visible(first_query + t);
+    }
+  }
+  sequences.clear();
+  for (const Piece& piece : pieces) {
+    sequences.push_back({.first_token = piece.first_token,
+                         .tokens = piece.tokens,
+                         .spans = {spans.data() + piece.first_span, static_cast<size_t>(piece.spans)},
+                         .visible = {visible.data() + piece.first_token, static_cast<size_t>(piece.tokens)}});
+  }
+}
+
+Status KvBatch::State::AttendLayer(LayerId layer, int q_heads, const float* q, const float* k, const float* v,
+                                   const AttentionRule& rule, float* out) {
+  HF_RETURN_IF_ERROR(CheckRows(layer, k, v));
+  const LayerConfig& config = slices[0].sequence->layer(layer).config();
+  std::fill(done.begin(), done.end(), 0);
+  while (NextPieces(layer)) {
+    AppendPieces(k, v);
+    ListSequences();
+    const AttentionCall call = {.shape = config.shape,
+                                .q_heads = q_heads,
+                                .kv_heads = config.kv_heads,
+                                .k_codec = config.k_codec,
+                                .v_codec = config.shape.v_is_prefix_of_k ? config.k_codec : config.v_codec,
+                                .rule = rule,
+                                .sequences = sequences,
+                                .q = q,
+                                .out = out};
+    HF_RETURN_IF_ERROR(holdfast::Attend(call, isa, *workspace, *pool));
+  }
+  attended[static_cast<size_t>(layer)] = true;
+  return OkStatus();
+}
+
+Status KvBatch::State::Abort() {
+  open = false;
+  Status first;
+  for (const BatchSlice& slice : slices) {
+    const Status aborted = slice.sequence->AbortStep();
+    if (first.ok() && !aborted.ok()) first = aborted;
+  }
+  return first;
+}
+
+}  // namespace holdfast
