@@ -15,15 +15,14 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-// How long a worker stays awake after its last region: longer than the serial work between two regions of a
-// decode step, much shorter than the pause between two requests.
-constexpr auto kWorkerSpin = std::chrono::microseconds(100);
-// With more threads than cores a spinning worker keeps somebody from the core that he needs.
-constexpr auto kCrowdedWorkerSpin = std::chrono::microseconds(5);
-// After this long a waiting thread offers its core to others between two looks.
-constexpr auto kYieldAfter = std::chrono::microseconds(20);
+// How long a thread that waits stays awake before it sleeps: longer than the serial work between two regions
+// of a decode step, much shorter than the pause between two requests. It does not yield meanwhile: the
+// scheduler may then run others for a whole slice, which lasts longer than many regions.
+constexpr auto kSpin = std::chrono::microseconds(100);
+// With more threads than cores a spinning thread keeps somebody from the core that he needs.
+constexpr auto kCrowdedSpin = std::chrono::microseconds(5);
 constexpr int kLooksPerClockRead = 32;
-constexpr int64_t kMaxTasksPerRegion = int64_t{1} << 30;
+constexpr int32_t kMaxTasksPerRegion = int32_t{1} << 30;
 
 void CpuRelax() {
 #if defined(__x86_64__)
@@ -33,7 +32,7 @@ void CpuRelax() {
 #endif
 }
 
-// Waits between looks at an atomic: first busily, then politely.
+// Paces the looks at an atomic of a thread that waits for a short while.
 class Spinner {
  public:
   // False once `limit` has passed since the first wait.
@@ -42,9 +41,7 @@ class Spinner {
     if (++looks_ % kLooksPerClockRead != 0) return true;
     const auto now = Clock::now();
     if (looks_ == kLooksPerClockRead) start_ = now;
-    if (now - start_ > limit) return false;
-    if (now - start_ > kYieldAfter) sched_yield();
-    return true;
+    return now - start_ <= limit;
   }
 
  private:
@@ -74,10 +71,11 @@ struct ThreadPool::State {
   const TaskRef* task = nullptr;
   int64_t tasks = 0;
   int64_t first = 0;
-  alignas(64) std::atomic<int64_t> completed{0};
+  alignas(64) std::atomic<int32_t> completed{0};
+  std::atomic<bool> caller_sleeps{false};
   alignas(64) std::atomic<int> sleepers{0};
   std::atomic<uint32_t> wake_count{0};
-  Clock::duration worker_spin = kWorkerSpin;
+  Clock::duration spin = kSpin;
   int thread_count = 1;
   std::vector<std::thread> workers;
 
@@ -87,7 +85,7 @@ struct ThreadPool::State {
 
   // Claims and runs tasks until none is left.
   void RunTasks(int thread) {
-    int64_t ran = 0;
+    int32_t ran = 0;
     uint64_t seen = ticket.load(std::memory_order_acquire);
     while (HasTasks(seen)) {
       if (!ticket.compare_exchange_weak(seen, seen - 1, std::memory_order_acq_rel,
@@ -99,11 +97,26 @@ struct ThreadPool::State {
       ++ran;
       seen = ticket.load(std::memory_order_acquire);
     }
-    // Only now may the caller go on: nothing of the region is touched after this.
-    if (ran > 0) completed.fetch_add(ran, std::memory_order_release);
+    if (ran == 0) return;
+    // From here on the caller may go on: nothing of the region is touched any more. Sequentially consistent,
+    // as is AwaitCompletion: either the caller sees the count or we see it asleep.
+    completed.fetch_add(ran, std::memory_order_seq_cst);
+    if (caller_sleeps.load(std::memory_order_seq_cst)) completed.notify_one();
   }
 
-  void RunRegion(const TaskRef& region_task, int64_t region_first, int64_t region_tasks) {
+  void AwaitCompletion(int32_t region_tasks) {
+    Spinner spinner;
+    int32_t done = completed.load(std::memory_order_acquire);
+    while (done != region_tasks && spinner.Wait(spin)) done = completed.load(std::memory_order_acquire);
+    if (done == region_tasks) return;
+    caller_sleeps.store(true, std::memory_order_seq_cst);
+    while ((done = completed.load(std::memory_order_seq_cst)) != region_tasks) {
+      completed.wait(done, std::memory_order_seq_cst);
+    }
+    caller_sleeps.store(false, std::memory_order_relaxed);
+  }
+
+  void RunRegion(const TaskRef& region_task, int64_t region_first, int32_t region_tasks) {
     task = &region_task;
     tasks = region_tasks;
     first = region_first;
@@ -114,8 +127,7 @@ struct ThreadPool::State {
     ticket.store((number << 32) | static_cast<uint64_t>(region_tasks), std::memory_order_seq_cst);
     Wake(region_tasks - 1);
     RunTasks(0);
-    Spinner spinner;
-    while (completed.load(std::memory_order_acquire) != region_tasks) spinner.Wait(Clock::duration::max());
+    AwaitCompletion(region_tasks);
   }
 
   void Wake(int64_t wanted) {
@@ -144,7 +156,7 @@ struct ThreadPool::State {
       if (HasTasks(ticket.load(std::memory_order_relaxed))) {
         RunTasks(thread);
         spinner = Spinner();
-      } else if (!spinner.Wait(worker_spin)) {
+      } else if (!spinner.Wait(spin)) {
         Sleep();
         spinner = Spinner();
       }
@@ -176,7 +188,7 @@ Result<std::unique_ptr<ThreadPool>> ThreadPool::Create(int threads) {
   auto state = std::make_unique<State>();
   State* s = state.get();
   s->thread_count = threads;
-  if (threads > cores) s->worker_spin = kCrowdedWorkerSpin;
+  if (threads > cores) s->spin = kCrowdedSpin;
   for (int thread = 1; thread < threads; ++thread) {
     try {
       s->workers.emplace_back([s, thread] { s->Work(thread); });
@@ -199,7 +211,8 @@ void ThreadPool::ParallelFor(int64_t tasks, TaskRef task) {
     return;
   }
   for (int64_t first = 0; first < tasks; first += kMaxTasksPerRegion) {
-    state_->RunRegion(task, first, std::min(tasks - first, kMaxTasksPerRegion));
+    state_->RunRegion(task, first,
+                      static_cast<int32_t>(std::min<int64_t>(tasks - first, kMaxTasksPerRegion)));
   }
 }
 

@@ -1,7 +1,7 @@
 // A fixed set of threads that run one parallel region at a time.
 //
 // A decode step of a small model is some 150 regions of 10 to 50 microseconds, so waking must cost about a
-// microsecond: workers spin for a short while after a region and only then sleep. Which thread runs which
+// microsecond: threads that wait spin for a short while and only then sleep. Which thread runs which
 // task is never fixed, so a task's result must not depend on it.
 #pragma once
 

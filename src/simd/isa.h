@@ -24,25 +24,38 @@ Status CheckForcedIsa();
 
 }  // namespace holdfast
 
-// A per-ISA TU defines `extern const Table kName;` inside namespace holdfast::HOLDFAST_ISA_NS. These two lists
-// are the only places that name every tier: HOLDFAST_DECLARE_KERNELS declares the tables,
+// A per-ISA TU defines `extern const Table kName;` inside namespace holdfast::HOLDFAST_ISA_NS. These two
+// lists are the only places that name every tier: HOLDFAST_DECLARE_KERNELS declares the tables,
 // HOLDFAST_SELECT_KERNELS picks the one for `isa`.
 #if defined(__x86_64__)
-#define HOLDFAST_DECLARE_KERNELS(Table, name)       \
-  namespace scalar { extern const Table name; }     \
-  namespace avx2 { extern const Table name; }       \
-  namespace avx512 { extern const Table name; }
-#define HOLDFAST_SELECT_KERNELS(isa, name)                          \
-  ((isa) == ::holdfast::Isa::kAvx512 ? ::holdfast::avx512::name     \
-   : (isa) == ::holdfast::Isa::kAvx2 ? ::holdfast::avx2::name       \
+#define HOLDFAST_DECLARE_KERNELS(Table, name) \
+  namespace scalar {                          \
+  extern const Table name;                    \
+  }                                           \
+  namespace avx2 {                            \
+  extern const Table name;                    \
+  }                                           \
+  namespace avx512 {                          \
+  extern const Table name;                    \
+  }
+#define HOLDFAST_SELECT_KERNELS(isa, name)                      \
+  ((isa) == ::holdfast::Isa::kAvx512 ? ::holdfast::avx512::name \
+   : (isa) == ::holdfast::Isa::kAvx2 ? ::holdfast::avx2::name   \
                                      : ::holdfast::scalar::name)
 #elif defined(__aarch64__)
-#define HOLDFAST_DECLARE_KERNELS(Table, name)       \
-  namespace scalar { extern const Table name; }     \
-  namespace neon { extern const Table name; }
+#define HOLDFAST_DECLARE_KERNELS(Table, name) \
+  namespace scalar {                          \
+  extern const Table name;                    \
+  }                                           \
+  namespace neon {                            \
+  extern const Table name;                    \
+  }
 #define HOLDFAST_SELECT_KERNELS(isa, name) \
   ((isa) == ::holdfast::Isa::kNeon ? ::holdfast::neon::name : ::holdfast::scalar::name)
 #else
-#define HOLDFAST_DECLARE_KERNELS(Table, name) namespace scalar { extern const Table name; }
+#define HOLDFAST_DECLARE_KERNELS(Table, name) \
+  namespace scalar {                          \
+  extern const Table name;                    \
+  }
 #define HOLDFAST_SELECT_KERNELS(isa, name) (::holdfast::scalar::name)
 #endif

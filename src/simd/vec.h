@@ -1,9 +1,9 @@
 // The portable vector type that kernels are written in: sixteen float lanes on every instruction set.
 //
 // A kernel includes this header, lives in namespace holdfast::HOLDFAST_ISA_NS and is compiled once per tier
-// (cmake/HoldfastModule.cmake, KERNELS). Sixteen lanes are one AVX-512 register, two AVX2 ones, four NEON ones
-// and an array in the scalar tier; a tile of the cache has as many rows, so a lane is a row. Every operation
-// below is provided by each vec_<isa>.h with the same meaning:
+// (cmake/HoldfastModule.cmake, KERNELS). Sixteen lanes are one AVX-512 register, two AVX2 ones, four NEON
+// ones and an array in the scalar tier; a tile of the cache has as many rows, so a lane is a row. Every
+// operation below is provided by each vec_<isa>.h with the same meaning:
 //
 //   F32x16  Zero() Set(x) Load(p) Store(p, v)       unaligned float32
 //           LoadF16(p) LoadBf16(p)                  16 patterns to float, exact

@@ -151,8 +151,8 @@ HF_INLINE void StoreBytes(void* p, I32x16 a) {
   // Packs work within 128-bit halves: the 16-bit lanes come out as 0-3, 8-11, 4-7, 12-15 in fours.
   const __m256i words = _mm256_packus_epi32(_mm256_and_si256(a.lo, low), _mm256_and_si256(a.hi, low));
   const __m256i ordered = _mm256_permute4x64_epi64(words, 0xd8);
-  _mm_storeu_si128(static_cast<__m128i*>(p), _mm_packus_epi16(_mm256_castsi256_si128(ordered),
-                                                              _mm256_extracti128_si256(ordered, 1)));
+  _mm_storeu_si128(static_cast<__m128i*>(p),
+                   _mm_packus_epi16(_mm256_castsi256_si128(ordered), _mm256_extracti128_si256(ordered, 1)));
 }
 HF_INLINE F32x16 ToF32(I32x16 a) {
   return {_mm256_cvtepi32_ps(a.lo), _mm256_cvtepi32_ps(a.hi)};

@@ -13,9 +13,14 @@ namespace holdfast::avx512 {
 struct F32x16 {
   __m512 v;
 };
+// Of 32-bit lanes in name too: where __m512i (64-bit lanes) alternated with the dots' own type, gcc 12 kept arrays of
+// accumulators in memory.
+using I32Lanes = int __attribute__((vector_size(64), may_alias));
 struct I32x16 {
-  __m512i v;
+  I32Lanes v;
 };
+HF_INLINE __m512i Bits(I32x16 a) { return reinterpret_cast<__m512i>(a.v); }
+HF_INLINE I32x16 Ints(__m512i bits) { return {reinterpret_cast<I32Lanes>(bits)}; }
 struct B8x64 {
   __m512i v;
 };
@@ -109,37 +114,37 @@ HF_INLINE float HMax(F32x16 a) {
 }
 
 HF_INLINE I32x16 IZero() {
-  return {_mm512_setzero_si512()};
+  return Ints(_mm512_setzero_si512());
 }
 HF_INLINE I32x16 ISet(int32_t x) {
-  return {_mm512_set1_epi32(x)};
+  return Ints(_mm512_set1_epi32(x));
 }
 HF_INLINE I32x16 ILoad(const int32_t* p) {
-  return {_mm512_loadu_si512(p)};
+  return Ints(_mm512_loadu_si512(p));
 }
 HF_INLINE void IStore(int32_t* p, I32x16 a) {
-  _mm512_storeu_si512(p, a.v);
+  _mm512_storeu_si512(p, Bits(a));
 }
 HF_INLINE I32x16 IAdd(I32x16 a, I32x16 b) {
-  return {_mm512_add_epi32(a.v, b.v)};
+  return Ints(_mm512_add_epi32(Bits(a), Bits(b)));
 }
 HF_INLINE I32x16 ISub(I32x16 a, I32x16 b) {
-  return {_mm512_sub_epi32(a.v, b.v)};
+  return Ints(_mm512_sub_epi32(Bits(a), Bits(b)));
 }
 HF_INLINE I32x16 IMul(I32x16 a, I32x16 b) {
-  return {_mm512_mullo_epi32(a.v, b.v)};
+  return Ints(_mm512_mullo_epi32(Bits(a), Bits(b)));
 }
 HF_INLINE void StoreBytes(void* p, I32x16 a) {
-  _mm_storeu_si128(static_cast<__m128i*>(p), _mm512_cvtepi32_epi8(a.v));
+  _mm_storeu_si128(static_cast<__m128i*>(p), _mm512_cvtepi32_epi8(Bits(a)));
 }
 HF_INLINE F32x16 ToF32(I32x16 a) {
-  return {_mm512_cvtepi32_ps(a.v)};
+  return {_mm512_cvtepi32_ps(Bits(a))};
 }
 HF_INLINE I32x16 RoundToI32(F32x16 a) {
-  return {_mm512_cvtps_epi32(a.v)};
+  return Ints(_mm512_cvtps_epi32(a.v));
 }
 HF_INLINE F32x16 Exponent2(I32x16 a) {
-  return {_mm512_castsi512_ps(_mm512_slli_epi32(_mm512_add_epi32(a.v, _mm512_set1_epi32(127)), 23))};
+  return {_mm512_castsi512_ps(_mm512_slli_epi32(_mm512_add_epi32(Bits(a), _mm512_set1_epi32(127)), 23))};
 }
 HF_INLINE F32x16 LoadU8AsF32(const void* p) {
   return {_mm512_cvtepi32_ps(_mm512_cvtepu8_epi32(_mm_loadu_si128(static_cast<const __m128i*>(p))))};
@@ -186,7 +191,7 @@ HF_INLINE B8x64 BHigh4(B8x64 a) {
   return BShiftRight<4>(a);
 }
 HF_INLINE I32x16 DotU8I8(I32x16 acc, B8x64 u, B8x64 s) {
-  return {_mm512_dpbusd_epi32(acc.v, u.v, s.v)};
+  return Ints(_mm512_dpbusd_epi32(Bits(acc), u.v, s.v));
 }
 HF_INLINE I32x16 DotU7I8(I32x16 acc, B8x64 u, B8x64 s) {
   return DotU8I8(acc, u, s);

@@ -76,6 +76,9 @@ void IZeroTo(int32_t* out) {
 void ISetTo(int32_t x, int32_t* out) {
   IStore(out, ISet(x));
 }
+void LowBytes(const int32_t* a, uint8_t* out) {
+  StoreBytes(out, ILoad(a));
+}
 void IntToFloat(const int32_t* a, float* out) {
   Store(out, ToF32(ILoad(a)));
 }
@@ -132,6 +135,7 @@ const VecTestKernels kVecTestKernels = {
     .iadd = IntBinary<IAdd>,
     .isub = IntBinary<ISub>,
     .imul = IntBinary<IMul>,
+    .store_bytes = LowBytes,
     .to_f32 = IntToFloat,
     .round_to_i32 = FloatToInt,
     .exponent2 = PowerOfTwo,

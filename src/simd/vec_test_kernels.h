@@ -36,6 +36,7 @@ struct VecTestKernels {
   void (*izero)(int32_t* out);
   void (*iset)(int32_t x, int32_t* out);
   IntBinary *iadd, *isub, *imul;
+  void (*store_bytes)(const int32_t* a, uint8_t* out);
   void (*to_f32)(const int32_t* a, float* out);
   void (*round_to_i32)(const float* a, int32_t* out);
   void (*exponent2)(const int32_t* a, float* out);
