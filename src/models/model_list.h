@@ -1,0 +1,8 @@
+// Every model family, once. Adding one: its line here and src/models/<name>.cc.
+//
+// HOLDFAST_MODELS(X): X(name as config.architecture has it, function of registry.h that loads it)
+#pragma once
+
+#define HOLDFAST_MODELS(X) \
+  X("llama", LoadLlama)    \
+  X("gemma3", LoadGemma3)
