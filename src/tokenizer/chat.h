@@ -10,21 +10,32 @@
 namespace holdfast {
 
 struct ChatMessage {
-  std::string role;     // "system", "user", "assistant"
+  std::string role;  // "system", "user", "assistant"
   std::string content;
 };
 
 enum class ChatFormat : unsigned char { kNone, kChatMl, kGemma };
 
-// Recognises the format from a GGUF chat template's text; an empty template falls back on the architecture's own
-// (gemma3: kGemma). Error kUnimplemented for a template that is none of the table's.
+// Recognises the format from a GGUF chat template's text; an empty template falls back on the architecture's
+// own (gemma3: kGemma; most: kNone). Error kUnimplemented for a template that is none of the table's.
 Result<ChatFormat> DetectChatFormat(std::string_view chat_template, std::string_view architecture);
 
-// The prompt's text, control tokens written out (tokenise with parse_special). add_generation_prompt: ends where the
-// assistant is to speak. Equal to the model's own Jinja template, default system message included. first_turn: false leaves
-// out what only begins a conversation, for a cache that goes on over turns. Error: kInvalidArgument for a role that the
-// format does not have.
-Result<std::string> FormatChat(ChatFormat format, std::span<const ChatMessage> messages, bool add_generation_prompt,
-                               std::string_view default_system = {});
+// The system message that a ChatML template writes when the conversation brings none; empty if it writes
+// none.
+std::string DefaultSystemMessage(std::string_view chat_template);
+
+// The prompt's text, control tokens written out (tokenise with parse_special) except BOS, which is the
+// tokenizer's rule. add_generation_prompt: ends where the assistant is to speak. Equal to the model's own
+// Jinja template when default_system is its DefaultSystemMessage. first_turn: false leaves out what only
+// begins a conversation (ChatML's default system message), for a cache that goes on over turns;
+// AfterEndOfTurn then joins the parts. Errors: kInvalidArgument for a role that the format does not have or
+// not at that place (Gemma: users and assistants alternate, beginning with a user, and a system message comes
+// first and is written into the first user's), kFailedPrecondition for kNone.
+Result<std::string> FormatChat(ChatFormat format, std::span<const ChatMessage> messages,
+                               bool add_generation_prompt, std::string_view default_system = {},
+                               bool first_turn = true);
+
+// What the template writes between an end-of-turn token and the next turn.
+std::string_view AfterEndOfTurn(ChatFormat format);
 
 }  // namespace holdfast
