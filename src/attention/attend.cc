@@ -34,12 +34,24 @@ class Attention {
     float* o;
   };
 
+  // One chunk of one KV head; nobody sees any of it if begin == end. `next` of K leads to V, that of V to the
+  // K of the chunk after, so that memory is asked for ahead of need.
+  struct ChunkRows {
+    ChunkTiles k;
+    ChunkTiles v;  // unused for a latent row
+  };
+
   void RunTask(const AttentionTask& task, const ThreadScratch& scratch);
   void PrepareQueries(const QueryBlock& block, int kv_head, const ThreadScratch& scratch) const;
-  void ComputeChunk(const QueryBlock& block, int kv_head, int64_t chunk, const ThreadScratch& scratch,
-                    const Partials& to) const;
+  void Locate(const QueryBlock& block, int kv_head, int64_t chunk, ChunkRows* rows) const;
+  void ComputeChunk(const QueryBlock& block, int64_t chunk, const ChunkRows& rows,
+                    const ThreadScratch& scratch, const Partials& to) const;
   void FoldGroup(const QueryBlock& block, int kv_head, const SplitGroup& group) const;
   void Finish(const QueryBlock& block, int kv_head, const Partials& done) const;
+  Partials PartialOf(const SplitGroup& group, int64_t ordinal, int queries) const {
+    const int64_t at = group.partial + ordinal * queries;
+    return {state_.partial_heads() + at, state_.partial_o() + at * o_stride_};
+  }
   int Queries(const QueryBlock& block) const { return static_cast<int>(block.tokens) * group_; }
 
   const AttentionCall& call_;
@@ -108,28 +120,34 @@ void Attention::Run(ThreadPool& pool) {
 void Attention::RunTask(const AttentionTask& task, const ThreadScratch& scratch) {
   const QueryBlock& block = state_.plan.blocks[static_cast<size_t>(task.block)];
   const int queries = Queries(block);
-  PrepareQueries(block, task.kv_head, scratch);
-  if (block.group < 0) {
-    const Partials run = {scratch.run_heads, scratch.run_o};
-    const Partials next = {scratch.chunk_heads, scratch.chunk_o};
-    std::fill_n(run.heads, queries, PartialHead{});
-    for (int64_t c = 0; c < task.count; ++c) {
-      // merge(empty, x) = x: the first chunk's partial is the running one.
-      ComputeChunk(block, task.kv_head, block.chunks.At(c), scratch, c == 0 ? run : next);
-      if (c > 0) softmax_.merge(run.heads, run.o, next.heads, next.o, queries, o_stride_);
-    }
-    Finish(block, task.kv_head, run);
-    return;
-  }
+  const bool split = block.group >= 0;
   const int64_t index = block.group + task.kv_head;
-  const SplitGroup& group = state_.plan.groups[static_cast<size_t>(index)];
-  for (int64_t c = task.first; c < task.first + task.count; ++c) {
-    const int64_t partial = group.partial + c * queries;
-    ComputeChunk(block, task.kv_head, block.chunks.At(c), scratch,
-                 {state_.partial_heads() + partial, state_.partial_o() + partial * o_stride_});
+  const SplitGroup group = split ? state_.plan.groups[static_cast<size_t>(index)] : SplitGroup{};
+  const Partials run = {scratch.run_heads, scratch.run_o};
+  const Partials one = {scratch.chunk_heads, scratch.chunk_o};
+  PrepareQueries(block, task.kv_head, scratch);
+  std::fill_n(run.heads, queries, PartialHead{});
+  ChunkRows rows[2];
+  const int64_t end = task.first + task.count;
+  if (task.count > 0) Locate(block, task.kv_head, block.chunks.At(task.first), &rows[task.first % 2]);
+  for (int64_t c = task.first; c < end; ++c) {
+    ChunkRows& here = rows[c % 2];
+    ChunkRows& after = rows[(c + 1) % 2];
+    if (c + 1 < end) Locate(block, task.kv_head, block.chunks.At(c + 1), &after);
+    (latent_ ? here.k : here.v).next = c + 1 < end ? &after.k : nullptr;
+    // A split block leaves each chunk's partial; otherwise, as merge(empty, x) = x, the first is the running
+    // one.
+    ComputeChunk(block, block.chunks.At(c), here, scratch,
+                 split    ? PartialOf(group, c, queries)
+                 : c == 0 ? run
+                          : one);
+    if (!split && c > 0) softmax_.merge(run.heads, run.o, one.heads, one.o, queries, o_stride_);
   }
-  // Whoever ends last sees the others' partials and folds them.
-  if (state_.left(index).fetch_sub(1, std::memory_order_acq_rel) == 1) FoldGroup(block, task.kv_head, group);
+  if (!split) {
+    Finish(block, task.kv_head, run);
+  } else if (state_.left(index).fetch_sub(1, std::memory_order_acq_rel) == 1) {
+    FoldGroup(block, task.kv_head, group);  // whoever ends last sees the others' partials
+  }
 }
 
 void Attention::PrepareQueries(const QueryBlock& block, int kv_head, const ThreadScratch& scratch) const {
@@ -145,43 +163,52 @@ void Attention::PrepareQueries(const QueryBlock& block, int kv_head, const Threa
   }
 }
 
-void Attention::ComputeChunk(const QueryBlock& block, int kv_head, int64_t chunk,
-                             const ThreadScratch& scratch, const Partials& to) const {
+void Attention::Locate(const QueryBlock& block, int kv_head, int64_t chunk, ChunkRows* rows) const {
   const AttentionSequence& sequence = call_.sequences[static_cast<size_t>(block.sequence)];
-  const int queries = Queries(block);
   int begin = kChunkRows;
   int end = 0;
-  for (int64_t t = 0; t < block.tokens; ++t) {
-    const ChunkView view = ViewOfChunk(sequence.visible[static_cast<size_t>(block.token + t)], chunk);
-    std::fill_n(scratch.views + t * group_, group_, view);
+  for (int64_t t = block.token; t < block.token + block.tokens; ++t) {
+    const ChunkView view = ViewOfChunk(sequence.visible[static_cast<size_t>(t)], chunk);
     if (view.empty()) continue;
     begin = std::min(begin, view.begin0 < view.end0 ? view.begin0 : view.begin1);
     end = std::max({end, view.end0, view.end1});
   }
-  if (begin >= end) {
+  rows->k.begin = rows->v.begin = begin < end ? begin / kTileRows : 0;
+  rows->k.end = rows->v.end = (end + kTileRows - 1) / kTileRows;
+  rows->k.next = latent_ ? nullptr : &rows->v;
+  rows->v.next = nullptr;
+  LocateTiles(sequence.spans, chunk, kv_head, k_tile_bytes_, v_tile_bytes_, state_.hole(), &rows->k,
+              latent_ ? nullptr : &rows->v);
+}
+
+void Attention::ComputeChunk(const QueryBlock& block, int64_t chunk, const ChunkRows& rows,
+                             const ThreadScratch& scratch, const Partials& to) const {
+  const AttentionSequence& sequence = call_.sequences[static_cast<size_t>(block.sequence)];
+  const int queries = Queries(block);
+  if (rows.k.begin == rows.k.end) {
     std::fill_n(to.heads, queries, PartialHead{});
     return;
   }
-  ChunkTiles k;
-  ChunkTiles v;
-  k.begin = v.begin = begin / kTileRows;
-  k.end = v.end = (end + kTileRows - 1) / kTileRows;
-  LocateTiles(sequence.spans, chunk, kv_head, k_tile_bytes_, v_tile_bytes_, state_.hole(), &k,
-              latent_ ? nullptr : &v);
-  key_.score(scratch.prepared, queries, call_.shape.k_dim, k, scratch.scores);
-  softmax_.softmax(scratch.scores, scratch.views, scratch.poisoned, queries, k.begin, k.end, rule_, to.heads);
-  value_.accumulate(scratch.scores, queries, call_.shape.v_dim,
-                    latent_ ? call_.shape.k_dim : call_.shape.v_dim, latent_ ? k : v, to.o, o_stride_);
+  for (int64_t t = 0; t < block.tokens; ++t) {
+    std::fill_n(scratch.views + t * group_, group_,
+                ViewOfChunk(sequence.visible[static_cast<size_t>(block.token + t)], chunk));
+  }
+  const RowShape& shape = call_.shape;
+  key_.score(scratch.prepared, queries, shape.k_dim, rows.k, scratch.scores);
+  softmax_.softmax(scratch.scores, scratch.views, scratch.poisoned, queries, rows.k.begin, rows.k.end, rule_,
+                   to.heads);
+  value_.accumulate(scratch.scores, queries, shape.v_dim, latent_ ? shape.k_dim : shape.v_dim,
+                    latent_ ? rows.k : rows.v, to.o, o_stride_);
 }
 
 void Attention::FoldGroup(const QueryBlock& block, int kv_head, const SplitGroup& group) const {
   const int queries = Queries(block);
-  PartialHead* heads = state_.partial_heads() + group.partial;
-  float* o = state_.partial_o() + group.partial * o_stride_;
+  const Partials first = PartialOf(group, 0, queries);
   for (int64_t c = 1; c < block.chunks.count(); ++c) {
-    softmax_.merge(heads, o, heads + c * queries, o + c * queries * o_stride_, queries, o_stride_);
+    const Partials one = PartialOf(group, c, queries);
+    softmax_.merge(first.heads, first.o, one.heads, one.o, queries, o_stride_);
   }
-  Finish(block, kv_head, {heads, o});
+  Finish(block, kv_head, first);
 }
 
 void Attention::Finish(const QueryBlock& block, int kv_head, const Partials& done) const {

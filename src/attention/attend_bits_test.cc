@@ -13,8 +13,8 @@ class AttendBitsTest : public testing::TestWithParam<CodecId> {
   std::vector<std::pair<TestGeometry, std::vector<TestSequence>>> Calls() const {
     TestGeometry wide;
     wide.shape = {64, 64, false};
-    wide.q_heads = 9;
-    wide.kv_heads = 3;
+    wide.q_heads = 6;
+    wide.kv_heads = 2;
     wide.k_codec = wide.v_codec = GetParam();
     wide.scale = 0.15f;
     TestGeometry latent;
@@ -31,9 +31,9 @@ class AttendBitsTest : public testing::TestWithParam<CodecId> {
     odd.scale = -0.3f;
     odd.sink_logits = true;
     return {{wide, {{2100, 1}}},
-            {wide, {{700, 90}, {1500, 2}, {300, 1}}},
-            {wide, {{1300, 70, 290, 5}}},
-            {latent, {{1800, 3}, {530, 40, 100, 20}}},
+            {wide, {{360, 40}, {1500, 2}, {300, 1}}},
+            {wide, {{900, 40, 290, 5}}},
+            {latent, {{1800, 3}, {530, 35, 100, 20}}},
             {odd, {{900, 33}, {5, 5}, {3000, 1, 700, 300}}}};
   }
 };
@@ -58,7 +58,7 @@ TEST_P(AttendBitsTest, AQueryAloneAgreesWithTheSameQueryInABatch) {
       TestCall call(geometry, sequences, 12);
       const std::vector<float> together = call.Run(isa, 1);
       for (const int threads : {1, 2}) {
-        for (const int64_t step : {1, 7, 64}) {
+        for (const int64_t step : {1, 7}) {
           EXPECT_TRUE(SameBits(together, call.Run(isa, threads, step)))
               << IsaName(isa) << ", " << step << " tokens a call, " << threads
               << " threads: " << geometry.Describe();

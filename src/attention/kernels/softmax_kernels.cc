@@ -11,10 +11,22 @@ constexpr int kLanes = 16;
 static_assert(kTileRows == kLanes, "a lane is a row of a tile");
 alignas(64) constexpr float kLaneNumber[kLanes] = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15};
 
-template <bool kCapped>
-HF_INLINE F32x16 Logit(F32x16 score, F32x16 scale, F32x16 cap) {
-  const F32x16 scaled = Mul(score, scale);
-  return kCapped ? Mul(Tanh(scaled), cap) : scaled;
+// 2^x for x <= 0 and little above: exactly 1 at 0, exactly 0 below -126, -infinity included. REQUIRES x not
+// NaN. Error below 1.7e-7. Cheaper than Exp2 of simd/vec.h by what positive numbers and NaN cost there; it is
+// an eighth of a long prefill. 2^f = 1 + f * q(f), q minimax on [-1/2, 1/2] for the relative error (Lawson's
+// iteration).
+HF_INLINE F32x16 Weight(F32x16 x) {
+  const F32x16 low = Set(-126.0f);
+  const F32x16 at_least = Max(x, low);
+  const I32x16 n = RoundToI32(at_least);
+  const F32x16 f = Sub(at_least, ToF32(n));
+  F32x16 p = Set(1.326472731e-03f);
+  p = Fma(p, f, Set(9.671512991e-03f));
+  p = Fma(p, f, Set(5.550733581e-02f));
+  p = Fma(p, f, Set(2.402224243e-01f));
+  p = Fma(p, f, Set(6.931470037e-01f));
+  p = Fma(p, f, Set(1.0f));
+  return SelectLess(x, low, Zero(), Mul(p, Exponent2(n)));
 }
 
 HF_INLINE bool Covers(const ChunkView& view, int row) {
@@ -38,30 +50,37 @@ HF_INLINE void ZeroWeights(float* row, int tile_begin, int tile_end) {
   for (int t = tile_begin; t < tile_end; ++t) Store(row + t * kLanes, Zero());
 }
 
-// The largest logit that the view holds; leaves the logits, -infinity where unseen, in `row`. `poison`
-// collects 0 * score: NaN as soon as one is not finite.
-template <bool kCapped>
-HF_INLINE F32x16 LogitsAndMax(float* row, const ChunkView& view, int tile_begin, int tile_end,
-                              const ScoreRule& rule, F32x16* poison) {
-  const F32x16 scale = Set(rule.scale);
-  const F32x16 cap = Set(rule.cap);
+// Scores are turned into logits while the largest is looked for (kLogits), or, where the largest score has
+// the largest logit, only when the weights are computed (kScores).
+enum class Keep { kScores, kLogits };
+
+HF_INLINE F32x16 Logit(F32x16 score, const ScoreRule& rule) {
+  const F32x16 scaled = Mul(score, Set(rule.scale));
+  return rule.cap == 0.0f ? scaled : Mul(Tanh(scaled), Set(rule.cap));
+}
+
+// The largest score or logit that the view holds. `poison` collects 0 * score: NaN as soon as one is not
+// finite.
+template <Keep keep>
+HF_INLINE float Largest(float* row, const ChunkView& view, int tile_begin, int tile_end,
+                        const ScoreRule& rule, F32x16* poison) {
   const F32x16 unseen = Set(kEmptyMax);
   F32x16 largest = unseen;
   for (int t = tile_begin; t < tile_end; ++t) {
     float* at = row + t * kLanes;
-    F32x16 score = Load(at);
+    F32x16 x = Load(at);
     const bool full = Covers(view, t * kLanes);
-    if (!full) score = Masked(view, t * kLanes, score, Zero());
-    *poison = Fma(score, Zero(), *poison);
-    F32x16 logit = Logit<kCapped>(score, scale, cap);
-    if (!full) logit = Masked(view, t * kLanes, logit, unseen);
-    largest = Max(largest, logit);
-    Store(at, logit);
+    *poison = Fma(full ? x : Masked(view, t * kLanes, x, Zero()), Zero(), *poison);
+    if (keep == Keep::kLogits) {
+      x = Logit(x, rule);
+      Store(at, x);
+    }
+    largest = Max(largest, full ? x : Masked(view, t * kLanes, x, unseen));
   }
-  return largest;
+  return HMax(largest);
 }
 
-template <bool kCapped>
+template <Keep keep>
 HF_INLINE PartialHead SoftmaxRow(float* row, const ChunkView& view, bool poisoned, int tile_begin,
                                  int tile_end, const ScoreRule& rule) {
   if (view.begin0 == view.end0 && view.begin1 == view.end1) {
@@ -69,17 +88,21 @@ HF_INLINE PartialHead SoftmaxRow(float* row, const ChunkView& view, bool poisone
     return {kEmptyMax, 0.0f};
   }
   F32x16 poison = Zero();
-  const float m = HMax(LogitsAndMax<kCapped>(row, view, tile_begin, tile_end, rule, &poison));
-  // The logits themselves may overflow where the scores do not, hence the test of m.
+  const float scale = keep == Keep::kScores ? rule.scale : 1.0f;
+  const float m = scale * Largest<keep>(row, view, tile_begin, tile_end, rule, &poison);
+  // The logits may overflow where the scores do not, hence the test of m.
   if (poisoned || HSum(poison) != 0.0f || !(m - m == 0.0f)) {
     ZeroWeights(row, tile_begin, tile_end);
     return {0.0f, __builtin_nanf("")};
   }
-  const F32x16 base = Set(m);
+  const F32x16 factor = Set(scale);
+  const F32x16 base = Set(-m);
   F32x16 sum = Zero();
   for (int t = tile_begin; t < tile_end; ++t) {
     float* at = row + t * kLanes;
-    const F32x16 weight = Exp2(Sub(Load(at), base));
+    F32x16 x = Fma(Load(at), factor, base);
+    if (!Covers(view, t * kLanes)) x = Masked(view, t * kLanes, x, Set(kEmptyMax));
+    const F32x16 weight = Weight(x);
     Store(at, weight);
     sum = Add(sum, weight);
   }
@@ -90,8 +113,9 @@ void Softmax(float* scores, const ChunkView* views, const bool* poisoned, int qu
              int tile_end, const ScoreRule& rule, PartialHead* heads) {
   for (int i = 0; i < queries; ++i) {
     float* row = scores + static_cast<int64_t>(i) * kChunkRows;
-    heads[i] = rule.cap == 0.0f ? SoftmaxRow<false>(row, views[i], poisoned[i], tile_begin, tile_end, rule)
-                                : SoftmaxRow<true>(row, views[i], poisoned[i], tile_begin, tile_end, rule);
+    heads[i] = rule.cap == 0.0f && rule.scale >= 0.0f
+                   ? SoftmaxRow<Keep::kScores>(row, views[i], poisoned[i], tile_begin, tile_end, rule)
+                   : SoftmaxRow<Keep::kLogits>(row, views[i], poisoned[i], tile_begin, tile_end, rule);
   }
 }
 
@@ -109,8 +133,8 @@ HF_INLINE void MergeOne(PartialHead* a, float* a_o, const PartialHead& b, const 
     return;
   }
   const float m = a->m > b.m ? a->m : b.m;
-  const F32x16 a_factor = Exp2(Set(a->m - m));
-  const F32x16 b_factor = Exp2(Set(b.m - m));
+  const F32x16 a_factor = Weight(Set(a->m - m));
+  const F32x16 b_factor = Weight(Set(b.m - m));
   a->m = m;
   a->d = FirstLane(Fma(Set(b.d), b_factor, Mul(Set(a->d), a_factor)));
   for (int64_t d = 0; d < stride; d += kLanes) {
@@ -129,8 +153,8 @@ void Finish(const PartialHead& a, const float* o, float sink_m, int dim, float* 
     d = Set(__builtin_nanf(""));
   } else if (a.m != kEmptyMax && sink_m != kEmptyMax) {
     const float m = a.m > sink_m ? a.m : sink_m;
-    o_factor = Exp2(Set(a.m - m));
-    d = Fma(Set(1.0f), Exp2(Set(sink_m - m)), Mul(d, o_factor));
+    o_factor = Weight(Set(a.m - m));
+    d = Fma(Set(1.0f), Weight(Set(sink_m - m)), Mul(d, o_factor));
   }
   const bool empty = a.m == kEmptyMax;
   for (int i = 0; i < dim; i += kLanes) {
