@@ -22,9 +22,9 @@ struct ChunkTiles {
   const std::byte* tile[kChunkTiles];
   int begin;
   int end;
-  // Optional: the tile that will be read after these (the next chunk's first, or the V half's), so that its
-  // first lines are asked for while the last of these are worked on. A hint: never read, may be null.
-  const std::byte* after = nullptr;
+  // Optional: what will be read after these tiles (the V half's of this chunk, the next chunk's), so that its
+  // first tiles are asked for while the last of these are worked on. A hint that changes no result.
+  const ChunkTiles* next = nullptr;
 };
 
 // Per-ISA kernels of one codec's K half.

@@ -15,6 +15,7 @@
 //           SelectLess(a, b, x, y)                  lane: a < b ? x : y
 //           HSum(v) HMax(v)                         fixed tree: lanes i and i+8, then +4, +2, +1
 //   I32x16  IZero() ISet(x) ILoad(p) IStore(p, v) IAdd ISub IMul
+//           IShiftRight<n>(i)                       arithmetic
 //           StoreBytes(p, i)                        16 bytes: the low byte of each lane
 //           ToF32(i)   RoundToI32(f)                nearest even; REQUIRES |f| < 2^31
 //           Exponent2(i) = 2^i as F32x16            REQUIRES -126 <= i <= 127

@@ -146,6 +146,10 @@ HF_INLINE I32x16 ISub(I32x16 a, I32x16 b) {
 HF_INLINE I32x16 IMul(I32x16 a, I32x16 b) {
   return {_mm256_mullo_epi32(a.lo, b.lo), _mm256_mullo_epi32(a.hi, b.hi)};
 }
+template <int n>
+HF_INLINE I32x16 IShiftRight(I32x16 a) {
+  return {_mm256_srai_epi32(a.lo, n), _mm256_srai_epi32(a.hi, n)};
+}
 HF_INLINE void StoreBytes(void* p, I32x16 a) {
   const __m256i low = _mm256_set1_epi32(0xff);
   // Packs work within 128-bit halves: the 16-bit lanes come out as 0-3, 8-11, 4-7, 12-15 in fours.

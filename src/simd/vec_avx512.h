@@ -134,6 +134,10 @@ HF_INLINE I32x16 ISub(I32x16 a, I32x16 b) {
 HF_INLINE I32x16 IMul(I32x16 a, I32x16 b) {
   return Ints(_mm512_mullo_epi32(Bits(a), Bits(b)));
 }
+template <int n>
+HF_INLINE I32x16 IShiftRight(I32x16 a) {
+  return Ints(_mm512_srai_epi32(Bits(a), n));
+}
 HF_INLINE void StoreBytes(void* p, I32x16 a) {
   _mm_storeu_si128(static_cast<__m128i*>(p), _mm512_cvtepi32_epi8(Bits(a)));
 }

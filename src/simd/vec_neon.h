@@ -143,6 +143,10 @@ HF_INLINE I32x16 ISub(I32x16 a, I32x16 b) {
 HF_INLINE I32x16 IMul(I32x16 a, I32x16 b) {
   return IRegisters([&](int i) { return vmulq_s32(a.v[i], b.v[i]); });
 }
+template <int n>
+HF_INLINE I32x16 IShiftRight(I32x16 a) {
+  return IRegisters([&](int i) { return vshrq_n_s32(a.v[i], n); });
+}
 HF_INLINE void StoreBytes(void* p, I32x16 a) {
   const int16x8_t low = vcombine_s16(vmovn_s32(a.v[0]), vmovn_s32(a.v[1]));
   const int16x8_t high = vcombine_s16(vmovn_s32(a.v[2]), vmovn_s32(a.v[3]));

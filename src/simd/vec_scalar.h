@@ -154,6 +154,10 @@ HF_INLINE I32x16 ISub(I32x16 a, I32x16 b) {
 HF_INLINE I32x16 IMul(I32x16 a, I32x16 b) {
   return ILanes([&](int i) { return static_cast<int32_t>(Bits(a.v[i]) * Bits(b.v[i])); });
 }
+template <int n>
+HF_INLINE I32x16 IShiftRight(I32x16 a) {
+  return ILanes([&](int i) { return a.v[i] >> n; });
+}
 HF_INLINE void StoreBytes(void* p, I32x16 a) {
   uint8_t bytes[16];
   for (int i = 0; i < 16; ++i) bytes[i] = static_cast<uint8_t>(a.v[i] & 0xff);

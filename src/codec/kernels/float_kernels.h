@@ -54,14 +54,14 @@ struct FloatKernels {
     // Tiles [i, i + T) against Q queries of `stride` floats.
     template <int Q, int T>
     HF_INLINE void Tiles(const float* query, int64_t stride, int dim, const ChunkTiles& tiles, int i,
-                         float* scores) {
+                         bool ask_ahead, float* scores) {
       F32x16 sum[T][Q];
       const std::byte* tile[T];
       const std::byte* next[T];
 #pragma GCC unroll 16
       for (int t = 0; t < T; ++t) {
         tile[t] = tiles.tile[i + t];
-        next[t] = TileAfter(tiles, i + t, T);
+        next[t] = TileAhead(tiles, i + t, T);
 #pragma GCC unroll 16
         for (int q = 0; q < Q; ++q) sum[t][q] = Zero();
       }
@@ -70,7 +70,7 @@ struct FloatKernels {
 #pragma GCC unroll 16
         for (int t = 0; t < T; ++t) {
           k[t] = Format::Load(tile[t] + d * kVectorBytes);
-          if (Q <= 4 && d % kDimsPerLine == 0) Prefetch(next[t] + d * kVectorBytes);
+          if (ask_ahead && d % kDimsPerLine == 0) Prefetch(next[t] + d * kVectorBytes);
         }
 #pragma GCC unroll 16
         for (int q = 0; q < Q; ++q) {
@@ -87,14 +87,15 @@ struct FloatKernels {
     }
 
     template <int Q>
-    static void Run(int first, const float* queries, int64_t stride, int dim, const ChunkTiles* tiles,
-                    float* scores) {
+    HF_NOINLINE static void Run(int first, const float* queries, int64_t stride, int dim,
+                                const ChunkTiles* tiles, float* scores) {
       constexpr int kTiles = TilesFor(Q, kScoreAccumulators);
       const float* query = queries + first * stride;
       float* out = scores + first * kChunkRows;
       int i = tiles->begin;
-      for (; i + kTiles <= tiles->end; i += kTiles) Tiles<Q, kTiles>(query, stride, dim, *tiles, i, out);
-      for (; i < tiles->end; ++i) Tiles<Q, 1>(query, stride, dim, *tiles, i, out);
+      for (; i + kTiles <= tiles->end; i += kTiles)
+        Tiles<Q, kTiles>(query, stride, dim, *tiles, i, first == 0, out);
+      for (; i < tiles->end; ++i) Tiles<Q, 1>(query, stride, dim, *tiles, i, first == 0, out);
     }
   };
 
@@ -107,9 +108,10 @@ struct FloatKernels {
   template <int N>
   struct AccumulateBlock {
     template <int Q>
-    static void Run(int first, const float* all_weights, const ChunkTiles* tiles, int offset, int row_bytes,
-                    float* out, int64_t out_stride) {
+    HF_NOINLINE static void Run(int first, const float* all_weights, const ChunkTiles* tiles, int offset,
+                                int row_bytes, float* out, int64_t out_stride) {
       const float* weights = all_weights + first * kChunkRows;
+      const bool ask_ahead = first == 0;  // later blocks find the tiles in the cache
       F32x16 sum[Q][N];
 #pragma GCC unroll 16
       for (int q = 0; q < Q; ++q) {
@@ -118,14 +120,14 @@ struct FloatKernels {
       }
       for (int i = tiles->begin; i < tiles->end; ++i) {
         const std::byte* row = tiles->tile[i] + offset;
-        const std::byte* next = TileAfter(*tiles, i, 1) + offset;
+        const std::byte* next = TileAhead(*tiles, i, 1) + offset;
         const float* weight = weights + i * kTileRows;
         for (int r = 0; r < kTileRows; ++r, row += row_bytes, next += row_bytes) {
           F32x16 v[N];
 #pragma GCC unroll 16
           for (int j = 0; j < N; ++j) {
             v[j] = Format::Load(row + j * kVectorBytes);
-            if (Q <= 4 && j % kDimsPerLine == 0) Prefetch(next + j * kVectorBytes);
+            if (ask_ahead && j % kDimsPerLine == 0) Prefetch(next + j * kVectorBytes);
           }
 #pragma GCC unroll 16
           for (int q = 0; q < Q; ++q) {

@@ -91,7 +91,7 @@ void Prepare(const float* query, int dim, std::byte* prepared) {
 // Tiles [i, i + T) against Q queries.
 template <int Q, int T>
 HF_INLINE void ScoreTiles(const std::byte* prepared, int64_t stride, int dim, const ChunkTiles& tiles, int i,
-                          float* scores) {
+                          bool ask_ahead, float* scores) {
   I32x16 hi[T][Q];
   I32x16 lo[T][Q];
   const std::byte* tile[T];
@@ -109,7 +109,7 @@ HF_INLINE void ScoreTiles(const std::byte* prepared, int64_t stride, int dim, co
 #pragma GCC unroll 16
   for (int t = 0; t < T; ++t) {
     tile[t] = tiles.tile[i + t];
-    next[t] = TileAfter(tiles, i + t, T);
+    next[t] = TileAhead(tiles, i + t, T);
   }
   const int groups = Int8KGroups(dim);
   const std::byte* planes = prepared + sizeof(PreparedQuery);
@@ -118,7 +118,7 @@ HF_INLINE void ScoreTiles(const std::byte* prepared, int64_t stride, int dim, co
 #pragma GCC unroll 16
     for (int t = 0; t < T; ++t) {
       k[t] = BLoad(tile[t] + g * 64);
-      if (Q <= 4) Prefetch(next[t] + g * 64);
+      if (ask_ahead) Prefetch(next[t] + g * 64);
     }
 #pragma GCC unroll 16
     for (int q = 0; q < Q; ++q) {
@@ -134,7 +134,7 @@ HF_INLINE void ScoreTiles(const std::byte* prepared, int64_t stride, int dim, co
 #pragma GCC unroll 16
   for (int t = 0; t < T; ++t) {
     const F32x16 row_scale = LoadF16(tile[t] + groups * 64);
-    if (Q <= 4) Prefetch(next[t] + groups * 64);
+    if (ask_ahead) Prefetch(next[t] + groups * 64);
 #pragma GCC unroll 16
     for (int q = 0; q < Q; ++q) {
       const F32x16 dot = Fma(ToF32(hi[t][q]), Set(256.0f), ToF32(lo[t][q]));
@@ -145,15 +145,16 @@ HF_INLINE void ScoreTiles(const std::byte* prepared, int64_t stride, int dim, co
 
 struct ScoreBlock {
   template <int Q>
-  static void Run(int first, const std::byte* prepared, int64_t stride, int dim, const ChunkTiles* tiles,
-                  float* scores) {
+  HF_NOINLINE static void Run(int first, const std::byte* prepared, int64_t stride, int dim,
+                              const ChunkTiles* tiles, float* scores) {
     constexpr int kFit = kScoreAccumulators / Q;
     constexpr int kTiles = kFit < 1 ? 1 : kFit > kMostScoreTiles ? kMostScoreTiles : kFit;
     const std::byte* queries = prepared + first * stride;
     float* out = scores + first * kChunkRows;
     int i = tiles->begin;
-    for (; i + kTiles <= tiles->end; i += kTiles) ScoreTiles<Q, kTiles>(queries, stride, dim, *tiles, i, out);
-    for (; i < tiles->end; ++i) ScoreTiles<Q, 1>(queries, stride, dim, *tiles, i, out);
+    for (; i + kTiles <= tiles->end; i += kTiles)
+      ScoreTiles<Q, kTiles>(queries, stride, dim, *tiles, i, first == 0, out);
+    for (; i < tiles->end; ++i) ScoreTiles<Q, 1>(queries, stride, dim, *tiles, i, first == 0, out);
   }
 };
 
@@ -206,9 +207,10 @@ void QuantiseGroup(const float* weights, const ChunkTiles& tiles, int code_bytes
 template <int N>
 struct AccumulateBlock {
   template <int Q>
-  static void Run(int first, const QuantisedWeights* all, const ChunkTiles* tiles, int group, int offset,
-                  int group_bytes, float* out, int64_t out_stride) {
+  HF_NOINLINE static void Run(int first, const QuantisedWeights* all, const ChunkTiles* tiles, int group,
+                              int offset, int group_bytes, float* out, int64_t out_stride) {
     const QuantisedWeights* weights = all + first;
+    const bool ask_ahead = first == 0;  // later blocks find the tiles in the cache
     I32x16 upper[Q][N];
     I32x16 lower[Q][N];
 #pragma GCC unroll 16
@@ -219,13 +221,13 @@ struct AccumulateBlock {
     const int end = GroupEnd(*tiles, group);
     for (int i = GroupBegin(*tiles, group); i < end; ++i) {
       const std::byte* codes = tiles->tile[i] + offset;
-      const std::byte* next = TileAfter(*tiles, i, kGroupTiles) + offset;
+      const std::byte* next = TileAhead(*tiles, i, kGroupTiles) + offset;
       for (int r = 0; r < kTileRows; r += 4, codes += group_bytes, next += group_bytes) {
         B8x64 v[N];
 #pragma GCC unroll 16
         for (int j = 0; j < N; ++j) {
           v[j] = BLoad(codes + j * 64);
-          Prefetch(next + j * 64);
+          if (ask_ahead) Prefetch(next + j * 64);
         }
 #pragma GCC unroll 16
         for (int q = 0; q < Q; ++q) {
@@ -267,19 +269,18 @@ HF_INLINE void AccumulateVectors(int n, const QuantisedWeights* weights, int que
 void AccumulateBatch(const float* weights, int queries, int dim, const ChunkTiles& tiles, float* out,
                      int64_t out_stride) {
   QuantisedWeights quantised[kBatch];
+  const QuantisedWeights* all = quantised;
   const int padded = PadToVector(dim);
-  const int first_group = tiles.begin / kGroupTiles;
-  const int last_group = (tiles.end - 1) / kGroupTiles;
   for (int q = 0; q < queries; ++q) {
     for (int d = 0; d < padded; d += 16) Store(out + q * out_stride + d, Zero());
-    for (int g = first_group; g <= last_group; ++g) {
+  }
+  const int groups = (tiles.end + kGroupTiles - 1) / kGroupTiles;
+  for (int g = tiles.begin / kGroupTiles; g < groups; ++g) {
+    for (int q = 0; q < queries; ++q) {
       QuantiseGroup(weights + q * kChunkRows, tiles, Int8VCodeBytes(dim), g, &quantised[q]);
     }
-  }
-  const QuantisedWeights* all = quantised;
-  for (int first = 0; first < dim; first += kSliceDims) {
-    const int width = SliceWidth(dim, first);
-    for (int g = first_group; g <= last_group; ++g) {
+    for (int first = 0; first < dim; first += kSliceDims) {
+      const int width = SliceWidth(dim, first);
       for (int d = 0; d < width; d += 16 * kValueVectors) {
         const int offset = first * kTileRows + d * 4;
         AccumulateVectors<kValueVectors>((width - d) / 16, all, queries, tiles, g, offset, width * 4,

@@ -27,8 +27,8 @@ inline constexpr int kLatentBatch = 24;  // queries whose scaled weights are kep
 template <typename Rows>
 struct LatentBlock {
   template <int Q>
-  static void Run(int first, const float* scaled, int dim, int row_dim, const ChunkTiles* tiles, float* out,
-                  int64_t out_stride) {
+  HF_NOINLINE static void Run(int first, const float* scaled, int dim, int row_dim, const ChunkTiles* tiles,
+                              float* out, int64_t out_stride) {
     const float* weights = scaled + first * kChunkRows;
     for (int d = 0; d < dim; d += 4) {
       F32x16 sum[Q][4];

@@ -10,6 +10,9 @@
 #include "codec/codec_kernels.h"
 #include "simd/vec.h"
 
+// A block's registers are allocated by themselves; inlined into its caller's loops, some of them spill.
+#define HF_NOINLINE __attribute__((noinline))
+
 namespace holdfast::HOLDFAST_ISA_NS {
 
 template <typename Kernel, int kMost, typename... Args>
@@ -23,18 +26,24 @@ HF_INLINE void RunBlock(int n, int first, Args... args) {
   }
 }
 
-// Runs Kernel over queries [0, queries), kMost at a time.
+// Runs Kernel over queries [0, queries), at most kMost at a time and in blocks as even as can be.
 template <typename Kernel, int kMost, typename... Args>
 HF_INLINE void ForQueryBlocks(int queries, Args... args) {
-  for (int first = 0; first < queries; first += kMost) {
-    RunBlock<Kernel, kMost>(queries - first, first, args...);
+  const int blocks = (queries + kMost - 1) / kMost;
+  for (int b = 0, first = 0; b < blocks; ++b) {
+    const int n = (queries - first + blocks - b - 1) / (blocks - b);
+    RunBlock<Kernel, kMost>(n, first, args...);
+    first += n;
   }
 }
 
-// The tile that is read after tile i of the chunk, for prefetching; tile i itself where nothing is known.
-HF_INLINE const std::byte* TileAfter(const ChunkTiles& tiles, int i, int ahead) {
-  if (i + ahead < tiles.end) return tiles.tile[i + ahead];
-  return tiles.after != nullptr ? tiles.after : tiles.tile[i];
+// The tile that is read `ahead` tiles after tile i of the chunk, for prefetching; tile i where that is
+// unknown.
+HF_INLINE const std::byte* TileAhead(const ChunkTiles& tiles, int i, int ahead) {
+  const int past = i + ahead - tiles.end;
+  if (past < 0) return tiles.tile[i + ahead];
+  if (tiles.next == nullptr || tiles.next->begin + past >= tiles.next->end) return tiles.tile[i];
+  return tiles.next->tile[tiles.next->begin + past];
 }
 
 }  // namespace holdfast::HOLDFAST_ISA_NS
