@@ -184,7 +184,8 @@ Result<std::vector<int32_t>> EngineCore::TokenizeChat(std::span<const ChatTurn> 
   }
   std::vector<ChatMessage> messages;
   for (const ChatTurn& turn : turns) messages.push_back({turn.role, turn.content});
-  HF_ASSIGN_OR_RETURN(const std::string prompt, FormatChat(loaded_.chat_format, messages, true));
+  HF_ASSIGN_OR_RETURN(const std::string prompt, FormatChat(loaded_.chat_format, messages, true,
+                                                           DefaultSystemMessage(loaded_.chat_template)));
   return tokenizer->Encode(prompt, {true, true});
 }
 

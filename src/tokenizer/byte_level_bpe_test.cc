@@ -1,6 +1,6 @@
 #include <gtest/gtest.h>
 
-#include <chrono>
+#include <ctime>
 #include <random>
 
 #include "tokenizer/toy_vocabulary.h"
@@ -87,9 +87,9 @@ TEST(ByteLevelBpe, LeavesOutABytesThatHasNoPiece) {
 
 TEST(ByteLevelBpe, AMegabyteOfOneWordIsNotQuadratic) {
   const auto tokenizer = Toy();
-  const auto start = std::chrono::steady_clock::now();
+  const std::clock_t start = std::clock();
   EXPECT_EQ(tokenizer->Encode(std::string(1 << 20, 'l'), {}).size(), size_t{1} << 19);
-  EXPECT_LT(std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count(), 5.0);
+  EXPECT_LT(static_cast<double>(std::clock() - start) / CLOCKS_PER_SEC, 3.0);
 }
 
 }  // namespace

@@ -2,8 +2,8 @@
 // tests/expectations.
 #include <gtest/gtest.h>
 
-#include <chrono>
 #include <cstdlib>
+#include <ctime>
 #include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
@@ -46,6 +46,11 @@ std::string FromBase64(const std::string& text) {
   return out;
 }
 
+// The processor's time, so that a busy machine does not fail the test.
+double ProcessorSeconds(std::clock_t start) {
+  return static_cast<double>(std::clock() - start) / CLOCKS_PER_SEC;
+}
+
 class TokenizerReal : public testing::TestWithParam<RealModel> {
  protected:
   void SetUp() override {
@@ -57,9 +62,9 @@ class TokenizerReal : public testing::TestWithParam<RealModel> {
     ASSERT_TRUE(file.ok()) << file.status().message();
     auto spec = ReadTokenizerSpec(**file);
     ASSERT_TRUE(spec.ok()) << spec.status().message();
-    const auto start = std::chrono::steady_clock::now();
+    const std::clock_t start = std::clock();
     auto tokenizer = Tokenizer::Create(*std::move(spec));
-    build_ms_ = std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count();
+    build_ms_ = 1000.0 * ProcessorSeconds(start);
     ASSERT_TRUE(tokenizer.ok()) << tokenizer.status().message();
     tokenizer_ = *std::move(tokenizer);
     std::ifstream in(std::string(HOLDFAST_SOURCE_DIR) + "/tests/expectations/tokenizer_" + GetParam().name +
@@ -69,9 +74,9 @@ class TokenizerReal : public testing::TestWithParam<RealModel> {
 
   // Seconds to encode text of this size.
   double SecondsFor(const std::string& text) const {
-    const auto start = std::chrono::steady_clock::now();
+    const std::clock_t start = std::clock();
     const size_t ids = tokenizer_->Encode(text, {}).size();
-    const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+    const double seconds = ProcessorSeconds(start);
     EXPECT_GT(ids, 0u);
     return seconds;
   }
@@ -141,13 +146,13 @@ TEST_P(TokenizerReal, StartsQuicklyAndTakesAMegabyteInItsStride) {
   while (prose.size() < (1 << 20)) prose += "The rain in Spain stays mainly in the plain, 1850 times. ";
   for (const std::string& text : {std::string(1 << 20, 'a'), std::string(1 << 20, ' '),
                                   std::string(1 << 20, '\n'), std::string(1 << 20, '7'), bytes, prose}) {
-    EXPECT_LT(SecondsFor(text), 6.0) << testing::PrintToString(text.substr(0, 8));
+    EXPECT_LT(SecondsFor(text), 2.0) << testing::PrintToString(text.substr(0, 8));
   }
 }
 
 INSTANTIATE_TEST_SUITE_P(Models, TokenizerReal,
-                         testing::Values(RealModel{"smollm2", "SmolLM2-135M-Instruct.Q4_1.gguf", 500.0},
-                                         RealModel{"gemma3", "gemma-3-270m-q4_k_m.gguf", 500.0}),
+                         testing::Values(RealModel{"smollm2", "SmolLM2-135M-Instruct.Q4_1.gguf", 150.0},
+                                         RealModel{"gemma3", "gemma-3-270m-q4_k_m.gguf", 150.0}),
                          [](const auto& model) { return std::string(model.param.name); });
 
 }  // namespace
