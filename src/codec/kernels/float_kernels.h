@@ -108,10 +108,13 @@ struct FloatKernels {
   template <int N>
   struct AccumulateBlock {
     template <int Q>
-    HF_NOINLINE static void Run(int first, const float* all_weights, const ChunkTiles* tiles, int offset,
-                                int row_bytes, float* out, int64_t out_stride) {
+    HF_NOINLINE static void Run(int first, const float* all_weights, int queries, const ChunkTiles* tiles,
+                                int offset, int row_bytes, float* out, int64_t out_stride) {
       const float* weights = all_weights + first * kChunkRows;
-      const bool ask_ahead = first == 0;  // later blocks find the tiles in the cache
+      // The first block asks for the tiles ahead; where more follow, they ask for half of them, so that none
+      // is idle.
+      const bool ask_low = first == 0;
+      const bool ask_high = first > 0 || queries <= kValueQueries;
       F32x16 sum[Q][N];
 #pragma GCC unroll 16
       for (int q = 0; q < Q; ++q) {
@@ -127,7 +130,7 @@ struct FloatKernels {
 #pragma GCC unroll 16
           for (int j = 0; j < N; ++j) {
             v[j] = Format::Load(row + j * kVectorBytes);
-            if (ask_ahead && j % kDimsPerLine == 0) Prefetch(next + j * kVectorBytes);
+            if (j % kDimsPerLine == 0 && (j < N / 2 ? ask_low : ask_high)) Prefetch(next + j * kVectorBytes);
           }
 #pragma GCC unroll 16
           for (int q = 0; q < Q; ++q) {
@@ -150,8 +153,8 @@ struct FloatKernels {
   HF_INLINE void AccumulateVectors(int n, const float* weights, int queries, const ChunkTiles& tiles,
                                    int offset, int row_bytes, float* out, int64_t out_stride) {
     if (n >= N) {
-      ForQueryBlocks<AccumulateBlock<N>, kValueQueries>(queries, weights, &tiles, offset, row_bytes, out,
-                                                        out_stride);
+      ForQueryBlocks<AccumulateBlock<N>, kValueQueries>(queries, weights, queries, &tiles, offset, row_bytes,
+                                                        out, out_stride);
     } else if constexpr (N > 1) {
       AccumulateVectors<N - 1>(n, weights, queries, tiles, offset, row_bytes, out, out_stride);
     }

@@ -207,10 +207,13 @@ void QuantiseGroup(const float* weights, const ChunkTiles& tiles, int code_bytes
 template <int N>
 struct AccumulateBlock {
   template <int Q>
-  HF_NOINLINE static void Run(int first, const QuantisedWeights* all, const ChunkTiles* tiles, int group,
-                              int offset, int group_bytes, float* out, int64_t out_stride) {
+  HF_NOINLINE static void Run(int first, const QuantisedWeights* all, int queries, const ChunkTiles* tiles,
+                              int group, int offset, int group_bytes, float* out, int64_t out_stride) {
     const QuantisedWeights* weights = all + first;
-    const bool ask_ahead = first == 0;  // later blocks find the tiles in the cache
+    // The first block asks for the tiles ahead; where more follow, they ask for half of them, so that none is
+    // idle.
+    const bool ask_low = first == 0;
+    const bool ask_high = first > 0 || queries <= kValueQueries;
     I32x16 upper[Q][N];
     I32x16 lower[Q][N];
 #pragma GCC unroll 16
@@ -227,7 +230,7 @@ struct AccumulateBlock {
 #pragma GCC unroll 16
         for (int j = 0; j < N; ++j) {
           v[j] = BLoad(codes + j * 64);
-          if (ask_ahead) Prefetch(next + j * 64);
+          if (j < N / 2 ? ask_low : ask_high) Prefetch(next + j * 64);
         }
 #pragma GCC unroll 16
         for (int q = 0; q < Q; ++q) {
@@ -259,8 +262,8 @@ template <int N>
 HF_INLINE void AccumulateVectors(int n, const QuantisedWeights* weights, int queries, const ChunkTiles& tiles,
                                  int group, int offset, int group_bytes, float* out, int64_t out_stride) {
   if (n >= N) {
-    ForQueryBlocks<AccumulateBlock<N>, kValueQueries>(queries, weights, &tiles, group, offset, group_bytes,
-                                                      out, out_stride);
+    ForQueryBlocks<AccumulateBlock<N>, kValueQueries>(queries, weights, queries, &tiles, group, offset,
+                                                      group_bytes, out, out_stride);
   } else if constexpr (N > 1) {
     AccumulateVectors<N - 1>(n, weights, queries, tiles, group, offset, group_bytes, out, out_stride);
   }
