@@ -132,11 +132,15 @@ HF_INLINE F32x16 Fma(F32x16 a, F32x16 b, F32x16 c) {
 }
 HF_INLINE F32x16 LoadFirst(const float* p, int n) {
   float lanes[16] = {};
-  __builtin_memcpy(lanes, p, static_cast<size_t>(n) * sizeof(float));
+#pragma GCC unroll 1
+  for (int i = 0; i < n; ++i) lanes[i] = p[i];
   return Load(lanes);
 }
 HF_INLINE void StoreFirst(float* p, F32x16 a, int n) {
-  __builtin_memcpy(p, &a, static_cast<size_t>(n) * sizeof(float));
+  float lanes[16];
+  Store(lanes, a);
+#pragma GCC unroll 1
+  for (int i = 0; i < n; ++i) p[i] = lanes[i];
 }
 HF_INLINE F32x16 SelectLess(F32x16 a, F32x16 b, F32x16 x, F32x16 y) {
   return FVectors([&](int i) { return a.v[i] < b.v[i] ? x.v[i] : y.v[i]; });
