@@ -24,8 +24,11 @@ bool ProcessorHas(Isa isa) {
       return true;
 #if defined(__x86_64__)
     case Isa::kAvx2: {
-      unsigned a = 0, b = 0, c = 0, d = 0;
-      const bool f16c = __get_cpuid(1, &a, &b, &c, &d) != 0 && (c & bit_F16C) != 0;
+      // Asked once: under a hypervisor each cpuid leaves the guest, for microseconds.
+      static const bool f16c = [] {
+        unsigned a = 0, b = 0, c = 0, d = 0;
+        return __get_cpuid(1, &a, &b, &c, &d) != 0 && (c & bit_F16C) != 0;
+      }();
       return f16c && __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
     }
     case Isa::kAvx512:
