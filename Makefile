@@ -79,7 +79,8 @@ tsan: setup
 fuzz:
 	@tools/setup.sh fuzz
 	$(GENERATE) -B build-fuzz -DCMAKE_CXX_COMPILER=clang++ -DHOLDFAST_BUILD_FUZZ=ON -DHOLDFAST_BUILD_TESTS=OFF \
-	  -DHOLDFAST_BUILD_CLI=OFF -DHOLDFAST_BUILD_EXAMPLES=OFF -DHOLDFAST_WERROR=OFF
+	  -DHOLDFAST_BUILD_CLI=OFF -DHOLDFAST_BUILD_EXAMPLES=OFF -DHOLDFAST_WERROR=OFF \
+	  -DHOLDFAST_SANITIZE=address,undefined,fuzzer-no-link
 	ninja -C build-fuzz -j $(JOBS)
 	tools/fuzz.sh build-fuzz $(or $(FUZZ_SECONDS),60)
 
