@@ -1,0 +1,136 @@
+#include <algorithm>
+#include <cassert>
+#include <cstring>
+#include <memory>
+
+#include "base/checked.h"
+#include "ops/matmul_state.h"
+
+namespace holdfast {
+
+HOLDFAST_DECLARE_KERNELS(QuantizeKernels, kQuantizeKernels)
+
+namespace {
+
+constexpr int64_t kAlignment = 64;
+
+// A 64-byte aligned start in `memory`, grown to hold `bytes`, zero where a slot has no row.
+std::byte* Grow(std::vector<std::byte>& memory, int64_t bytes) {
+  const auto needed = static_cast<size_t>(bytes + kAlignment);
+  if (memory.size() < needed) memory.resize(needed);
+  void* start = memory.data();
+  size_t space = memory.size();
+  return static_cast<std::byte*>(std::align(kAlignment, static_cast<size_t>(bytes), start, space));
+}
+
+// Rows per task where a pass over the input is shared out, and the rows below which it is not worth waking anyone.
+constexpr int64_t kRowsPerTask = 16;
+constexpr int64_t kInlineRows = 4;
+
+}  // namespace
+
+int SlotsOf(int64_t rows, int64_t first) {
+  int slots = 1;
+  while (slots < kGroupRows && slots < rows - first) slots *= 2;
+  return slots;
+}
+
+Activations::Activations() : state_(std::make_unique<State>()) {}
+Activations::~Activations() = default;
+Activations::Activations(Activations&&) noexcept = default;
+Activations& Activations::operator=(Activations&&) noexcept = default;
+
+void Activations::Set(const float* x, int64_t rows, int64_t cols, int64_t stride) {
+  State& s = *state_;
+  s.x = x;
+  s.rows = rows;
+  s.cols = cols;
+  s.stride = stride;
+  s.quantized = s.grouped = false;
+  s.slots = rows == 0 ? 0 : (s.groups() - 1) * kGroupRows + SlotsOf(rows, (s.groups() - 1) * kGroupRows);
+  s.blocks = cols / kBlockInputs;
+}
+
+int64_t Activations::rows() const { return state_->rows; }
+int64_t Activations::cols() const { return state_->cols; }
+int64_t Activations::bytes() const {
+  return static_cast<int64_t>(state_->memory.capacity() + state_->float_memory.capacity());
+}
+
+void Activations::State::Quantize(Isa isa, ThreadPool& pool) {
+  if (quantized || rows == 0) return;
+  assert(cols % kBlockInputs == 0);
+  const int64_t cells = slots * blocks;
+  int64_t bytes = RoundUp(cells * kBlockInputs, kAlignment) + RoundUp(cells * 4, kAlignment);
+  for (int kind = 0; kind < kAuxKinds; ++kind) bytes += RoundUp(cells * 4 * AuxPerBlock(kind), kAlignment);
+  std::byte* p = Grow(memory, bytes);
+  codes = reinterpret_cast<int8_t*>(p);
+  p += RoundUp(cells * kBlockInputs, kAlignment);
+  scales = reinterpret_cast<float*>(p);
+  p += RoundUp(cells * 4, kAlignment);
+  for (int kind = 0; kind < kAuxKinds; ++kind) {
+    aux[kind] = p;
+    p += RoundUp(cells * 4 * AuxPerBlock(kind), kAlignment);
+  }
+  const QuantizeKernels& kernels = HOLDFAST_SELECT_KERNELS(isa, kQuantizeKernels);
+  const auto quantize_group = [&](int64_t g, int) {
+    QuantizeCall call;
+    call.blocks = blocks;
+    call.slots = SlotsOf(rows, g * kGroupRows);
+    const int64_t at = g * kGroupRows * blocks;
+    call.codes = codes + at * kBlockInputs;
+    call.scales = scales + at;
+    for (int kind = 0; kind < kAuxKinds; ++kind) {
+      call.aux[kind] = static_cast<std::byte*>(aux[kind]) + at * 4 * AuxPerBlock(kind);
+    }
+    const auto here = static_cast<int>(std::min<int64_t>(rows - g * kGroupRows, call.slots));
+    for (call.slot = 0; call.slot < here; ++call.slot) {
+      call.x = x + (g * kGroupRows + call.slot) * stride;
+      kernels.quantize_row(call);
+    }
+    // Slots without a row repeat the last one: their results are never stored, only finite work.
+    for (; call.slot < call.slots; ++call.slot) kernels.quantize_row(call);
+  };
+  if (rows <= kInlineRows) {
+    quantize_group(0, 0);
+  } else {
+    pool.ParallelFor(groups(), quantize_group);
+  }
+  quantized = true;
+}
+
+void Activations::State::GroupFloats(ThreadPool& pool) {
+  if (grouped || rows == 0) return;
+  grouped = true;
+  if (rows == 1) {   // [cols][1] is the row itself
+    floats = x;
+    return;
+  }
+  auto* out = reinterpret_cast<float*>(Grow(float_memory, slots * cols * int64_t{sizeof(float)}));
+  floats = out;
+  const auto regroup = [&](int64_t g, int) {
+    const int64_t S = SlotsOf(rows, g * kGroupRows);
+    float* group = out + g * kGroupRows * cols;
+    for (int64_t slot = 0; slot < S; ++slot) {
+      const int64_t row = std::min(rows - 1, g * kGroupRows + slot);
+      const float* from = x + row * stride;
+      for (int64_t k = 0; k < cols; ++k) group[k * S + slot] = from[k];
+    }
+  };
+  pool.ParallelFor(groups(), regroup);
+}
+
+void Activations::State::DescribeGroup(int64_t g, int format, PanelCall& call) const {
+  call.rows = static_cast<int>(std::min<int64_t>(rows - g * kGroupRows, kGroupRows));
+  if (!IsInteger(format)) {
+    call.floats = floats + g * kGroupRows * cols;
+    return;
+  }
+  const int64_t at = g * kGroupRows * blocks;
+  const int kind = AuxOf(format);
+  call.codes = codes + at * kBlockInputs;
+  call.scales = scales + at;
+  call.aux = static_cast<const std::byte*>(aux[kind]) + at * 4 * AuxPerBlock(kind);
+}
+
+}  // namespace holdfast

@@ -1,0 +1,406 @@
+// Products against a double reference that decodes the file's bytes by itself.
+#include "ops/matmul.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstring>
+#include <limits>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "base/float16.h"
+
+namespace holdfast {
+namespace {
+
+constexpr DType kAllTypes[] = {DType::kF32,  DType::kF16,  DType::kBf16, DType::kQ8_0, DType::kQ4_0, DType::kQ4_1,
+                               DType::kQ5_0, DType::kQ5_1, DType::kQ4_K, DType::kQ5_K, DType::kQ6_K};
+
+std::unique_ptr<ThreadPool> Threads(int n) { return std::move(ThreadPool::Create(n)).value(); }
+
+void PutF16(uint8_t* p, double value) {
+  const uint16_t bits = F32ToF16(static_cast<float>(value));
+  std::memcpy(p, &bits, 2);
+}
+double GetF16(const uint8_t* p) {
+  uint16_t bits;
+  std::memcpy(&bits, p, 2);
+  return F16ToF32(bits);
+}
+
+// Where the f16 scales of a block lie; everything else in it may be any byte.
+std::vector<int> F16Offsets(DType type) {
+  switch (type) {
+    case DType::kQ8_0:
+    case DType::kQ4_0:
+    case DType::kQ5_0: return {0};
+    case DType::kQ4_1:
+    case DType::kQ5_1:
+    case DType::kQ4_K:
+    case DType::kQ5_K: return {0, 2};
+    case DType::kQ6_K: return {208};
+    default: return {};
+  }
+}
+
+std::vector<std::byte> RandomWeights(DType type, int64_t rows, int64_t cols, uint32_t seed) {
+  std::mt19937 rng(seed);
+  std::vector<uint8_t> bytes(static_cast<size_t>(rows * RowBytesOf(type, cols)));
+  for (uint8_t& b : bytes) b = static_cast<uint8_t>(rng());
+  std::normal_distribution<double> normal(0.0, 0.05);
+  const DTypeTraits& traits = GetDTypeTraits(type);
+  for (size_t at = 0; at < bytes.size(); at += static_cast<size_t>(traits.block_bytes)) {
+    uint8_t* p = bytes.data() + at;
+    const auto value = static_cast<float>(normal(rng));
+    if (type == DType::kF32) std::memcpy(p, &value, 4);
+    if (type == DType::kF16) PutF16(p, value);
+    if (type == DType::kBf16) {
+      const uint16_t bits = F32ToBf16(value);
+      std::memcpy(p, &bits, 2);
+    }
+    for (int offset : F16Offsets(type)) PutF16(p + offset, normal(rng) / 8);
+  }
+  std::vector<std::byte> out(bytes.size());
+  std::memcpy(out.data(), bytes.data(), bytes.size());
+  return out;
+}
+
+// Sub-block j's 6-bit scale and minimum, as ggml-quants.c reads them.
+void ScaleMin(const uint8_t* q, int j, int& scale, int& minimum) {
+  if (j < 4) {
+    scale = q[j] & 63;
+    minimum = q[j + 4] & 63;
+  } else {
+    scale = (q[j + 4] & 0xF) | ((q[j - 4] >> 6) << 4);
+    minimum = (q[j + 4] >> 4) | ((q[j] >> 6) << 4);
+  }
+}
+
+void ReferenceSmallBlock(DType type, const uint8_t* b, double* y) {
+  const double d = GetF16(b);
+  if (type == DType::kQ8_0) {
+    for (int i = 0; i < 32; ++i) y[i] = d * static_cast<int8_t>(b[2 + i]);
+    return;
+  }
+  const bool has_min = type == DType::kQ4_1 || type == DType::kQ5_1;
+  const bool five = type == DType::kQ5_0 || type == DType::kQ5_1;
+  const uint8_t* p = b + (has_min ? 4 : 2);
+  uint32_t fifth = 0;
+  if (five) {
+    std::memcpy(&fifth, p, 4);
+    p += 4;
+  }
+  const double zero = has_min ? 0 : five ? 16 : 8;
+  const double m = has_min ? GetF16(b + 2) : 0;
+  for (int j = 0; j < 16; ++j) {
+    const int low = (p[j] & 15) | (five ? static_cast<int>((fifth >> j) & 1) << 4 : 0);
+    const int high = (p[j] >> 4) | (five ? static_cast<int>((fifth >> (j + 16)) & 1) << 4 : 0);
+    y[j] = d * (low - zero) + m;
+    y[j + 16] = d * (high - zero) + m;
+  }
+}
+
+void ReferenceK45(const uint8_t* b, bool five, double* y) {
+  const double d = GetF16(b), dmin = GetF16(b + 2);
+  const uint8_t* qh = b + 16;
+  const uint8_t* q = b + (five ? 48 : 16);
+  for (int j = 0; j < 8; ++j) {
+    int scale, minimum;
+    ScaleMin(b + 4, j, scale, minimum);
+    for (int l = 0; l < 32; ++l) {
+      int code = j % 2 == 0 ? q[32 * (j / 2) + l] & 15 : q[32 * (j / 2) + l] >> 4;
+      if (five && (qh[l] & (1 << j))) code += 16;
+      y[32 * j + l] = d * scale * code - dmin * minimum;
+    }
+  }
+}
+
+void ReferenceQ6K(const uint8_t* b, double* y) {
+  const double d = GetF16(b + 208);
+  for (int n = 0; n < 2; ++n) {
+    const uint8_t* ql = b + 64 * n;
+    const uint8_t* qh = b + 128 + 32 * n;
+    const auto* sc = reinterpret_cast<const int8_t*>(b + 192 + 8 * n);
+    for (int l = 0; l < 32; ++l) {
+      const int is = l / 16;
+      y[128 * n + l] = d * sc[is] * (((ql[l] & 15) | ((qh[l] & 3) << 4)) - 32);
+      y[128 * n + l + 32] = d * sc[is + 2] * (((ql[l + 32] & 15) | (((qh[l] >> 2) & 3) << 4)) - 32);
+      y[128 * n + l + 64] = d * sc[is + 4] * (((ql[l] >> 4) | (((qh[l] >> 4) & 3) << 4)) - 32);
+      y[128 * n + l + 96] = d * sc[is + 6] * (((ql[l + 32] >> 4) | (((qh[l] >> 6) & 3) << 4)) - 32);
+    }
+  }
+}
+
+// [rows, cols] in double.
+std::vector<double> ReferenceWeights(DType type, const std::vector<std::byte>& data, int64_t rows, int64_t cols) {
+  const DTypeTraits& traits = GetDTypeTraits(type);
+  std::vector<double> out(static_cast<size_t>(rows * cols));
+  const auto* p = reinterpret_cast<const uint8_t*>(data.data());
+  for (size_t at = 0; at < out.size(); at += static_cast<size_t>(traits.block_elements), p += traits.block_bytes) {
+    double* y = out.data() + at;
+    float f;
+    uint16_t h;
+    switch (type) {
+      case DType::kF32: std::memcpy(&f, p, 4); *y = f; break;
+      case DType::kF16: *y = GetF16(p); break;
+      case DType::kBf16: std::memcpy(&h, p, 2); *y = Bf16ToF32(h); break;
+      case DType::kQ4_K: ReferenceK45(p, false, y); break;
+      case DType::kQ5_K: ReferenceK45(p, true, y); break;
+      case DType::kQ6_K: ReferenceQ6K(p, y); break;
+      default: ReferenceSmallBlock(type, p, y);
+    }
+  }
+  return out;
+}
+
+std::vector<float> RandomActivations(int64_t rows, int64_t cols, uint32_t seed) {
+  std::mt19937 rng(seed);
+  std::normal_distribution<float> normal;
+  std::vector<float> x(static_cast<size_t>(rows * cols));
+  for (float& v : x) v = normal(rng) * (rng() % 50 == 0 ? 10.0f : 1.0f);
+  return x;
+}
+
+// What int8 blocks of 32 keep of x.
+std::vector<double> RoundedActivations(const std::vector<float>& x) {
+  std::vector<double> out(x.size());
+  for (size_t b = 0; b < x.size(); b += 32) {
+    float absmax = 0;
+    for (size_t i = b; i < b + 32; ++i) absmax = std::max(absmax, std::fabs(x[i]));
+    for (size_t i = b; i < b + 32 && absmax > 0; ++i) {
+      out[i] = std::nearbyint(x[i] * (127.0f / absmax)) * static_cast<double>(absmax / 127.0f);
+    }
+  }
+  return out;
+}
+
+struct Case {
+  DType type;
+  int64_t rows, cols;
+};
+
+std::vector<Case> AllCases() {
+  std::vector<Case> cases;
+  for (DType type : kAllTypes) {
+    const int64_t block = std::max(32, GetDTypeTraits(type).block_elements);
+    for (auto [rows, cols] : {std::pair<int64_t, int64_t>{1, block}, {16, block}, {37, 2 * block}, {100, 1536}}) {
+      cases.push_back({type, rows, cols});
+    }
+    if (block == 32) cases.push_back({type, 17, 576});
+  }
+  return cases;
+}
+
+PackedMatrix Pack(const Case& c, const std::vector<std::byte>& data, bool exact, ThreadPool& pool) {
+  auto packed = PackedMatrix::Pack(c.type, data, c.rows, c.cols, exact, pool);
+  EXPECT_TRUE(packed.ok()) << packed.status().message();
+  return std::move(packed).value();
+}
+
+// Rows [first, first + rows) of x times w.
+std::vector<float> Multiply(const PackedMatrix& w, const std::vector<float>& x, int64_t first, int64_t rows, Isa isa,
+                            ThreadPool& pool) {
+  Activations activations;
+  activations.Set(x.data() + first * w.cols(), rows, w.cols(), w.cols());
+  std::vector<float> out(static_cast<size_t>(rows * w.rows()), -77.0f);
+  const Product product{.weight = &w, .out = out.data(), .out_stride = w.rows()};
+  MatMul(activations, {&product, 1}, isa, pool);
+  return out;
+}
+
+class MatMulTypes : public testing::TestWithParam<Case> {};
+
+std::string CaseName(const testing::TestParamInfo<Case>& info) {
+  return std::string(GetDTypeTraits(info.param.type).name) + "_" + std::to_string(info.param.rows) + "x" +
+         std::to_string(info.param.cols);
+}
+
+TEST_P(MatMulTypes, EqualsTheDoubleReferenceOnEveryInstructionSet) {
+  const Case c = GetParam();
+  const auto pool = Threads(2);
+  const auto data = RandomWeights(c.type, c.rows, c.cols, 1);
+  const auto weights = ReferenceWeights(c.type, data, c.rows, c.cols);
+  constexpr int64_t kRows = 21;
+  const auto x = RandomActivations(kRows, c.cols, 2);
+  for (bool exact : {false, true}) {
+    const PackedMatrix packed = Pack(c, data, exact, *pool);
+    EXPECT_EQ(packed.integer_activations(), !exact && c.type >= DType::kQ8_0);
+    const std::vector<double> seen =
+        packed.integer_activations() ? RoundedActivations(x) : std::vector<double>(x.begin(), x.end());
+    for (Isa isa : SupportedIsas()) {
+      const auto out = Multiply(packed, x, 0, kRows, isa, *pool);
+      for (int64_t r = 0; r < kRows; ++r) {
+        for (int64_t o = 0; o < c.rows; ++o) {
+          double expected = 0, magnitude = 0;
+          for (int64_t k = 0; k < c.cols; ++k) {
+            const double term = seen[static_cast<size_t>(r * c.cols + k)] * weights[static_cast<size_t>(o * c.cols + k)];
+            expected += term;
+            magnitude += std::fabs(term);
+          }
+          ASSERT_NEAR(out[static_cast<size_t>(r * c.rows + o)], expected, 1e-6 * magnitude + 1e-12)
+              << IsaName(isa) << " exact " << exact << " row " << r << " output " << o;
+        }
+      }
+    }
+  }
+}
+
+TEST_P(MatMulTypes, GivesARowTheSameBitsInAnyCompanyAndOnAnyThreads) {
+  const Case c = GetParam();
+  const auto one = Threads(1), two = Threads(2);
+  const auto data = RandomWeights(c.type, c.rows, c.cols, 3);
+  constexpr int64_t kRows = 70;
+  const auto x = RandomActivations(kRows, c.cols, 4);
+  const PackedMatrix packed = Pack(c, data, false, *two);
+  for (Isa isa : SupportedIsas()) {
+    const auto all = Multiply(packed, x, 0, kRows, isa, *two);
+    EXPECT_EQ(all, Multiply(packed, x, 0, kRows, isa, *one)) << IsaName(isa);
+    for (int64_t rows : {1, 2, 3, 5, 9, 17}) {
+      for (int64_t first = 0; first + rows <= kRows; first += 23) {
+        const auto some = Multiply(packed, x, first, rows, isa, *two);
+        const std::vector<float> expected(all.begin() + first * c.rows, all.begin() + (first + rows) * c.rows);
+        ASSERT_EQ(some, expected) << IsaName(isa) << " rows " << first << " + " << rows;
+      }
+    }
+  }
+}
+
+TEST_P(MatMulTypes, LooksUpARowExactlyAsTheFileHasIt) {
+  const Case c = GetParam();
+  const auto pool = Threads(2);
+  const auto data = RandomWeights(c.type, c.rows, c.cols, 5);
+  const auto weights = ReferenceWeights(c.type, data, c.rows, c.cols);
+  for (bool exact : {false, true}) {
+    const PackedMatrix packed = Pack(c, data, exact, *pool);
+    std::vector<float> row(static_cast<size_t>(c.cols));
+    for (int64_t r = 0; r < c.rows; ++r) {
+      packed.DequantizeRow(r, row.data());
+      for (int64_t k = 0; k < c.cols; ++k) {
+        const double expected = weights[static_cast<size_t>(r * c.cols + k)];
+        ASSERT_NEAR(row[static_cast<size_t>(k)], expected, 4e-7 * std::fabs(expected) + 2e-7) << r << " " << k;
+      }
+    }
+  }
+}
+
+TEST_P(MatMulTypes, IsResidentInLittleMoreThanTheFilesBytes) {
+  Case c = GetParam();
+  const auto pool = Threads(2);
+  c.rows = 64;
+  const auto data = RandomWeights(c.type, c.rows, c.cols, 6);
+  const PackedMatrix packed = Pack(c, data, false, *pool);
+  const double file = static_cast<double>(data.size());
+  EXPECT_LE(static_cast<double>(packed.bytes()), 1.03 * file + 64 * 4);
+}
+
+INSTANTIATE_TEST_SUITE_P(Types, MatMulTypes, testing::ValuesIn(AllCases()), CaseName);
+
+TEST(MatMul, SharesOneCallBetweenProductsOfDifferentTypes) {
+  const auto pool = Threads(2);
+  const Case cases[] = {{DType::kQ4_1, 192, 512}, {DType::kF16, 33, 512}, {DType::kQ6_K, 576, 512}, {DType::kQ8_0, 5, 512}};
+  const auto x = RandomActivations(19, 512, 1);
+  std::vector<PackedMatrix> weights;
+  std::vector<std::vector<float>> outs;
+  std::vector<Product> products;
+  for (const Case& c : cases) weights.push_back(Pack(c, RandomWeights(c.type, c.rows, c.cols, 7), false, *pool));
+  for (const PackedMatrix& w : weights) {
+    outs.emplace_back(static_cast<size_t>(19 * w.rows()));
+    products.push_back({.weight = &w, .out = outs.back().data(), .out_stride = w.rows()});
+  }
+  Activations activations;
+  activations.Set(x.data(), 19, 512, 512);
+  MatMul(activations, products, ActiveIsa(), *pool);
+  for (size_t i = 0; i < weights.size(); ++i) {
+    EXPECT_EQ(outs[i], Multiply(weights[i], x, 0, 19, ActiveIsa(), *pool)) << i;
+  }
+}
+
+TEST(MatMul, AddsBiasThenResidualAndTouchesNothingElse) {
+  const auto pool = Threads(2);
+  for (DType type : {DType::kQ5_1, DType::kF32}) {
+    const Case c{type, 21, 64};
+    const PackedMatrix w = Pack(c, RandomWeights(c.type, c.rows, c.cols, 8), false, *pool);
+    const auto x = RandomActivations(3, 64, 9);
+    const auto plain = Multiply(w, x, 0, 3, ActiveIsa(), *pool);
+    std::vector<float> bias(21), out(3 * 30, 5.0f);
+    for (size_t i = 0; i < bias.size(); ++i) bias[i] = static_cast<float>(i) - 7.5f;
+    Activations activations;
+    activations.Set(x.data(), 3, 64, 64);
+    const Product product{.weight = &w, .out = out.data(), .out_stride = 30, .bias = bias.data(), .accumulate = true};
+    MatMul(activations, {&product, 1}, ActiveIsa(), *pool);
+    for (size_t r = 0; r < 3; ++r) {
+      for (size_t o = 0; o < 30; ++o) {
+        const float expected = o < 21 ? 5.0f + (plain[r * 21 + o] + bias[o]) : 5.0f;
+        ASSERT_EQ(out[r * 30 + o], expected) << r << " " << o;
+      }
+    }
+  }
+}
+
+TEST(MatMul, ReadsRowsThatLieApart) {
+  const auto pool = Threads(2);
+  const Case c{DType::kQ4_0, 16, 32};
+  const PackedMatrix w = Pack(c, RandomWeights(c.type, c.rows, c.cols, 8), false, *pool);
+  const auto x = RandomActivations(2, 40, 9);
+  Activations activations;
+  activations.Set(x.data(), 2, 32, 40);
+  std::vector<float> out(32);
+  const Product product{.weight = &w, .out = out.data(), .out_stride = 16};
+  MatMul(activations, {&product, 1}, ActiveIsa(), *pool);
+  const std::vector<float> second(x.begin() + 40, x.begin() + 72);
+  const auto alone = Multiply(w, second, 0, 1, ActiveIsa(), *pool);
+  EXPECT_EQ(std::vector<float>(out.begin() + 16, out.end()), alone);
+}
+
+TEST(MatMul, NeverTurnsANonFiniteActivationIntoANumber) {
+  const auto pool = Threads(2);
+  for (DType type : kAllTypes) {
+    const Case c{type, 16, 256};
+    const PackedMatrix w = Pack(c, RandomWeights(c.type, c.rows, c.cols, 10), false, *pool);
+    for (float bad : {std::numeric_limits<float>::quiet_NaN(), std::numeric_limits<float>::infinity(),
+                      -std::numeric_limits<float>::infinity()}) {
+      auto x = RandomActivations(3, 256, 11);
+      x[256 + 100] = bad;
+      for (Isa isa : SupportedIsas()) {
+        const auto out = Multiply(w, x, 0, 3, isa, *pool);
+        for (size_t i = 0; i < 48; ++i) {
+          ASSERT_EQ(std::isfinite(out[i]), i < 16 || i >= 32) << GetDTypeTraits(type).name << " " << IsaName(isa) << " " << i;
+        }
+      }
+    }
+  }
+}
+
+TEST(MatMul, GivesZeroForRowsOfZerosAndOfValuesTooSmallToScale) {
+  const auto pool = Threads(1);
+  const Case c{DType::kQ4_1, 16, 64};
+  const PackedMatrix w = Pack(c, RandomWeights(c.type, c.rows, c.cols, 10), false, *pool);
+  for (float value : {0.0f, -0.0f, 1e-42f, 1e-38f}) {
+    const std::vector<float> x(64, value);
+    for (float y : Multiply(w, x, 0, 1, ActiveIsa(), *pool)) EXPECT_NEAR(y, 0.0f, 1e-36f);
+  }
+}
+
+TEST(PackedMatrix, RefusesShapesAndSizesThatDoNotFit) {
+  const auto pool = Threads(1);
+  const std::vector<std::byte> data(1440);
+  const auto refusal = [&](DType type, size_t bytes, int64_t rows, int64_t cols) {
+    const auto packed = PackedMatrix::Pack(type, std::span(data).first(bytes), rows, cols, false, *pool);
+    EXPECT_FALSE(packed.ok());
+    EXPECT_EQ(packed.status().code(), StatusCode::kInvalidArgument);
+    return packed.ok() ? std::string() : packed.status().message();
+  };
+  EXPECT_NE(refusal(DType::kQ4_1, 20, 1, 31).find("multiple of 32"), std::string::npos);
+  EXPECT_NE(refusal(DType::kQ4_K, 144, 1, 128).find("multiple of 256"), std::string::npos);
+  EXPECT_NE(refusal(DType::kQ4_1, 19, 1, 32).find("needs 20"), std::string::npos);
+  EXPECT_NE(refusal(DType::kQ4_1, 40, 1, 32).find("has 40"), std::string::npos);
+  EXPECT_NE(refusal(DType::kF32, 0, 0, 32).find("[0, 32]"), std::string::npos);
+  EXPECT_NE(refusal(DType::kF32, 4, 1, -1).find("-1"), std::string::npos);
+  EXPECT_NE(refusal(DType::kF32, 4, int64_t{1} << 62, int64_t{1} << 62).find("1073741824"), std::string::npos);
+  EXPECT_NE(refusal(static_cast<DType>(99), 4, 1, 1).find("99"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace holdfast
