@@ -37,7 +37,13 @@
 #include <cstddef>
 #include <cstdint>
 
+// Inlining is what makes a vector type free, except in the scalar tier, where sixteen copies of everything take minutes to
+// compile and gain nothing.
+#if defined(HOLDFAST_ISA_SCALAR)
+#define HF_INLINE static inline
+#else
 #define HF_INLINE static inline __attribute__((always_inline))
+#endif
 
 #if defined(HOLDFAST_ISA_AVX512)
 #include "simd/vec_avx512.h"
