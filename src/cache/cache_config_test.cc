@@ -95,6 +95,18 @@ TEST(PlanCache, IsBlocksOfAPagedLayerInClosedForm) {
   EXPECT_EQ(PlanLayer(config, 1, 33)->row_bytes, 64 * row);
 }
 
+// The example of docs/formats/cache.md.
+TEST(PlanCache, GivesTheFigureThatTheFormatPageWorksOut) {
+  CacheConfig config = SmallConfig(Full(), StorageId::kContiguous);
+  config.layers[0] = {.layout = Full(),
+                      .k_codec = CodecId::kF16,
+                      .v_codec = CodecId::kF16,
+                      .shape = {.k_dim = 64, .v_dim = 64, .v_is_prefix_of_k = false},
+                      .kv_heads = 3};
+  config.layers.resize(30, config.layers[0]);
+  EXPECT_EQ(PlanCache(config, 300)->total_bytes(), 11'798'400);
+}
+
 // window + sinks + stated slack, whatever the codec and however long the text.
 TEST(PlanCache, AWindowStopsGrowing) {
   for (const CodecId codec : AllCodecs()) {
