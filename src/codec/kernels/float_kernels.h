@@ -30,7 +30,8 @@ inline constexpr int kValueQueries = 6;
 inline constexpr int kValueVectors = 1;
 #endif
 
-inline constexpr int kMostTiles = 4;  // enough independent sums to hide an Fma's latency for one query
+// Tiles side by side: with more, what is asked for ahead crowds the first-level cache.
+inline constexpr int kMostTiles = 2;
 
 static inline constexpr int TilesFor(int queries, int accumulators) {
   const int tiles = accumulators / queries;
