@@ -23,7 +23,8 @@ std::byte* Grow(std::vector<std::byte>& memory, int64_t bytes) {
   return static_cast<std::byte*>(std::align(kAlignment, static_cast<size_t>(bytes), start, space));
 }
 
-// Rows per task where a pass over the input is shared out, and the rows below which it is not worth waking anyone.
+// Rows per task where a pass over the input is shared out, and the rows below which it is not worth waking
+// anyone.
 constexpr int64_t kRowsPerTask = 16;
 constexpr int64_t kInlineRows = 4;
 
@@ -51,8 +52,12 @@ void Activations::Set(const float* x, int64_t rows, int64_t cols, int64_t stride
   s.blocks = cols / kBlockInputs;
 }
 
-int64_t Activations::rows() const { return state_->rows; }
-int64_t Activations::cols() const { return state_->cols; }
+int64_t Activations::rows() const {
+  return state_->rows;
+}
+int64_t Activations::cols() const {
+  return state_->cols;
+}
 int64_t Activations::bytes() const {
   return static_cast<int64_t>(state_->memory.capacity() + state_->float_memory.capacity());
 }
@@ -102,7 +107,7 @@ void Activations::State::Quantize(Isa isa, ThreadPool& pool) {
 void Activations::State::GroupFloats(ThreadPool& pool) {
   if (grouped || rows == 0) return;
   grouped = true;
-  if (rows == 1) {   // [cols][1] is the row itself
+  if (rows == 1) {  // [cols][1] is the row itself
     floats = x;
     return;
   }

@@ -10,14 +10,30 @@ namespace holdfast {
 namespace {
 
 // The files' layouts. Only bytes, so that nothing is padded and any address will do.
-struct Q8_0 { uint8_t d[2], qs[32]; };
-struct Q4_0 { uint8_t d[2], qs[16]; };
-struct Q4_1 { uint8_t d[2], m[2], qs[16]; };
-struct Q5_0 { uint8_t d[2], qh[4], qs[16]; };
-struct Q5_1 { uint8_t d[2], m[2], qh[4], qs[16]; };
-struct Q4_K { uint8_t d[2], dmin[2], scales[12], qs[128]; };
-struct Q5_K { uint8_t d[2], dmin[2], scales[12], qh[32], qs[128]; };
-struct Q6_K { uint8_t ql[128], qh[64], scales[16], d[2]; };
+struct Q8_0 {
+  uint8_t d[2], qs[32];
+};
+struct Q4_0 {
+  uint8_t d[2], qs[16];
+};
+struct Q4_1 {
+  uint8_t d[2], m[2], qs[16];
+};
+struct Q5_0 {
+  uint8_t d[2], qh[4], qs[16];
+};
+struct Q5_1 {
+  uint8_t d[2], m[2], qh[4], qs[16];
+};
+struct Q4_K {
+  uint8_t d[2], dmin[2], scales[12], qs[128];
+};
+struct Q5_K {
+  uint8_t d[2], dmin[2], scales[12], qh[32], qs[128];
+};
+struct Q6_K {
+  uint8_t ql[128], qh[64], scales[16], d[2];
+};
 static_assert(sizeof(Q8_0) == 34 && sizeof(Q4_0) == 18 && sizeof(Q4_1) == 20 && sizeof(Q5_0) == 22);
 static_assert(sizeof(Q5_1) == 24 && sizeof(Q4_K) == 144 && sizeof(Q5_K) == 176 && sizeof(Q6_K) == 210);
 
@@ -46,8 +62,8 @@ void DecodeFifthBits(const uint8_t* qh, uint8_t* codes) {
   for (int i = 0; i < 32; ++i) codes[i] = static_cast<uint8_t>(codes[i] | ((bits >> i & 1u) << 4));
 }
 
-// Eight 6-bit scales and minima in 12 bytes: four of each in the low six bits of bytes 0-3 and 4-7; the others have
-// their low nibbles in bytes 8-11 and their upper pairs in the top bits of bytes 0-7.
+// Eight 6-bit scales and minima in 12 bytes: four of each in the low six bits of bytes 0-3 and 4-7; the
+// others have their low nibbles in bytes 8-11 and their upper pairs in the top bits of bytes 0-7.
 void DecodeSubScales(const uint8_t* s, DecodedBlock& out) {
   for (int i = 0; i < 4; ++i) {
     out.sub_scales[i] = s[i] & 63;
@@ -80,8 +96,8 @@ void DecodeQ5K(const Q5_K& b, DecodedBlock& out) {
   }
 }
 
-// Two halves of 128 inputs, each four runs of 32: runs 0 and 1 in the low nibbles of ql's 64 bytes, 2 and 3 in the
-// high ones; run r's upper pair is bits 2r, 2r + 1 of qh's 32 bytes.
+// Two halves of 128 inputs, each four runs of 32: runs 0 and 1 in the low nibbles of ql's 64 bytes, 2 and 3
+// in the high ones; run r's upper pair is bits 2r, 2r + 1 of qh's 32 bytes.
 void DecodeQ6K(const Q6_K& b, DecodedBlock& out) {
   out.d = Read<uint16_t>(b.d);
   std::memcpy(out.sub_scales, b.scales, 16);
@@ -97,7 +113,8 @@ void DecodeQ6K(const Q6_K& b, DecodedBlock& out) {
 
 void DecodeGgmlBlock(DType type, const uint8_t* p, DecodedBlock& out) {
   switch (type) {
-    case DType::kQ8_0: return DecodeQ8(Read<Q8_0>(p), out);
+    case DType::kQ8_0:
+      return DecodeQ8(Read<Q8_0>(p), out);
     case DType::kQ4_0:
       out.d = Read<uint16_t>(p);
       return DecodeNibbles(p + offsetof(Q4_0, qs), out.codes);
@@ -114,12 +131,16 @@ void DecodeGgmlBlock(DType type, const uint8_t* p, DecodedBlock& out) {
       out.m = Read<uint16_t>(p + offsetof(Q5_1, m));
       DecodeNibbles(p + offsetof(Q5_1, qs), out.codes);
       return DecodeFifthBits(p + offsetof(Q5_1, qh), out.codes);
-    case DType::kQ4_K: return DecodeQ4K(Read<Q4_K>(p), out);
-    case DType::kQ5_K: return DecodeQ5K(Read<Q5_K>(p), out);
-    case DType::kQ6_K: return DecodeQ6K(Read<Q6_K>(p), out);
+    case DType::kQ4_K:
+      return DecodeQ4K(Read<Q4_K>(p), out);
+    case DType::kQ5_K:
+      return DecodeQ5K(Read<Q5_K>(p), out);
+    case DType::kQ6_K:
+      return DecodeQ6K(Read<Q6_K>(p), out);
     case DType::kF32:
     case DType::kF16:
-    case DType::kBf16: return;
+    case DType::kBf16:
+      return;
   }
 }
 

@@ -14,11 +14,12 @@ inline constexpr int kMaxBlockInputs = 256;
 // value[i] = d * sub_scale * (code[i] - offset)            types without a minimum (offset: kPackedTraits)
 // value[i] = d * sub_scale * code[i] + m                   q4_1, q5_1
 // value[i] = d * sub_scale * code[i] - m * sub_min         q4_K, q5_K
-// where sub_scale and sub_min are those of the 32 (q6_K: 16) inputs around i, and 1 for the types that have none.
+// where sub_scale and sub_min are those of the 32 (q6_K: 16) inputs around i, and 1 for the types that have
+// none.
 struct DecodedBlock {
-  uint8_t codes[kMaxBlockInputs];   // q8_0: stored plus 128
-  uint16_t d, m;                    // f16 patterns
-  uint8_t sub_scales[16];           // q6_K: int8 patterns
+  uint8_t codes[kMaxBlockInputs];  // q8_0: stored plus 128
+  uint16_t d, m;                   // f16 patterns
+  uint8_t sub_scales[16];          // q6_K: int8 patterns
   uint8_t sub_mins[8];
 };
 

@@ -15,7 +15,8 @@ namespace {
 
 // Activations of one task stay in the second-level cache while weights stream past them.
 constexpr int64_t kRowBlockBytes = int64_t{512} << 10;
-// Weights of one task of a small call: long enough to pay for handing it out, short enough to share out evenly.
+// Weights of one task of a small call: long enough to pay for handing it out, short enough to share out
+// evenly.
 constexpr int64_t kLeastTaskBytes = int64_t{16} << 10;
 constexpr int64_t kTasksPerThread = 8;
 
@@ -59,7 +60,8 @@ struct Plan {
       const int64_t output = panel * kPanelOutputs;
       call.weights = w.panel(panel);
       call.panels = step;
-      call.last_outputs = static_cast<int>(std::min<int64_t>(kPanelOutputs, w.rows - (panel + step - 1) * kPanelOutputs));
+      call.last_outputs =
+          static_cast<int>(std::min<int64_t>(kPanelOutputs, w.rows - (panel + step - 1) * kPanelOutputs));
       call.bias = product.bias == nullptr ? nullptr : product.bias + output;
       for (int64_t g = first_group; g < last_group; ++g) {
         x.DescribeGroup(g, w.format, call);
@@ -113,7 +115,8 @@ void MatMul(Activations& activations, std::span<const Product> products, Isa isa
   }
   if (integer) x.Quantize(isa, pool);
   if (floating) x.GroupFloats(pool);
-  const Kernels kernels{HOLDFAST_SELECT_KERNELS(isa, kIntegerKernels), HOLDFAST_SELECT_KERNELS(isa, kFloatKernels)};
+  const Kernels kernels{HOLDFAST_SELECT_KERNELS(isa, kIntegerKernels),
+                        HOLDFAST_SELECT_KERNELS(isa, kFloatKernels)};
   const int64_t group_bytes = kGroupRows * x.cols * (floating ? int64_t{sizeof(float)} : int64_t{1});
   const int64_t groups_per_block = std::max<int64_t>(1, kRowBlockBytes / group_bytes);
   for (size_t at = 0; at < products.size(); at += kMaxProducts) {

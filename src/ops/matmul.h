@@ -1,10 +1,10 @@
 // Products of activations with weights, the other half of decode's speed.
 //
-// Quantised weights multiply int8 activations (one scale per 32 values of a row, in float, with the block's integer
-// sum): block dots are exact integers, and the float additions over blocks have one order, so one row and 512 rows
-// give the same bits, as do any number of threads. Float weights multiply float activations, summed over K in one
-// order. Weights are repacked once at load so that the sixteen lanes run across outputs; the file's pages are
-// then given back, so that weights are resident once.
+// Quantised weights multiply int8 activations (one scale per 32 values of a row, in float, with the block's
+// integer sum): block dots are exact integers, and the float additions over blocks have one order, so one row
+// and 512 rows give the same bits, as do any number of threads. Float weights multiply float activations,
+// summed over K in one order. Weights are repacked once at load so that the sixteen lanes run across outputs;
+// the file's pages are then given back, so that weights are resident once.
 #pragma once
 
 #include <cstddef>
@@ -20,14 +20,15 @@
 
 namespace holdfast {
 
-// A weight matrix [rows, cols] (rows = outputs, cols = inputs), repacked for the kernels. Immutable; thread-safe.
+// A weight matrix [rows, cols] (rows = outputs, cols = inputs), repacked for the kernels. Immutable;
+// thread-safe.
 class PackedMatrix {
  public:
-  // data: the file's row-major bytes, rows * RowBytesOf(type, cols) of them. Values are kept exactly: the packed
-  // codes and scales are the file's own. `exact`: dequantise to f32 instead, for measuring what quantised products
-  // cost. Errors: kInvalidArgument naming what does not fit.
-  static Result<PackedMatrix> Pack(DType type, std::span<const std::byte> data, int64_t rows, int64_t cols, bool exact,
-                                   ThreadPool& pool);
+  // data: the file's row-major bytes, rows * RowBytesOf(type, cols) of them. Values are kept exactly: the
+  // packed codes and scales are the file's own. `exact`: dequantise to f32 instead, for measuring what
+  // quantised products cost. Errors: kInvalidArgument naming what does not fit.
+  static Result<PackedMatrix> Pack(DType type, std::span<const std::byte> data, int64_t rows, int64_t cols,
+                                   bool exact, ThreadPool& pool);
   PackedMatrix();
   ~PackedMatrix();
   PackedMatrix(PackedMatrix&&) noexcept;
@@ -36,8 +37,8 @@ class PackedMatrix {
   DType type() const;
   int64_t rows() const;
   int64_t cols() const;
-  int64_t bytes() const;                 // resident bytes of the packed form
-  bool integer_activations() const;      // multiplies int8 activations rather than float ones
+  int64_t bytes() const;             // resident bytes of the packed form
+  bool integer_activations() const;  // multiplies int8 activations rather than float ones
   // Row `row` as floats [cols]: an embedding lookup. REQUIRES row in [0, rows).
   void DequantizeRow(int64_t row, float* out) const;
 
@@ -56,8 +57,9 @@ class Activations {
   Activations(Activations&&) noexcept;
   Activations& operator=(Activations&&) noexcept;
 
-  // Keeps a pointer to x (float products read it) and quantises it as int8 blocks the first time a product needs
-  // them. x must stay unchanged until the next Set. cols a multiple of 32 for integer products (else padded).
+  // Keeps a pointer to x (float products read it) and quantises it as int8 blocks the first time a product
+  // needs them. x must stay unchanged until the next Set. cols a multiple of 32 for integer products (else
+  // padded).
   void Set(const float* x, int64_t rows, int64_t cols, int64_t stride);
   int64_t rows() const;
   int64_t cols() const;
@@ -75,8 +77,8 @@ struct Product {
   const PackedMatrix* weight = nullptr;
   float* out = nullptr;
   int64_t out_stride = 0;
-  const float* bias = nullptr;   // [weight->rows()] or null
-  bool accumulate = false;       // add to out (a residual) instead of overwriting it: out = out + (product + bias)
+  const float* bias = nullptr;  // [weight->rows()] or null
+  bool accumulate = false;  // add to out (a residual) instead of overwriting it: out = out + (product + bias)
 };
 
 // All products in one parallel region; they share the activations. REQUIRES weight->cols() == x.cols().

@@ -18,8 +18,8 @@ struct PackedMatrix::State {
   State(const State&) = delete;
   State& operator=(const State&) = delete;
 
-  DType type = DType::kF32;   // the file's
-  int format = kPackedF32;    // of the packed bytes; kPackedF32 where dequantised
+  DType type = DType::kF32;  // the file's
+  int format = kPackedF32;   // of the packed bytes; kPackedF32 where dequantised
   int64_t rows = 0, cols = 0;
   int64_t panels = 0, panel_bytes = 0;
   std::shared_ptr<Arena> arena;
@@ -29,17 +29,18 @@ struct PackedMatrix::State {
   const uint8_t* panel(int64_t p) const { return reinterpret_cast<const uint8_t*>(data) + p * panel_bytes; }
 };
 
-// Slots of the group that starts at row `first` of `rows`: the smallest kernel that takes the rows that are left.
+// Slots of the group that starts at row `first` of `rows`: the smallest kernel that takes the rows that are
+// left.
 int SlotsOf(int64_t rows, int64_t first);
 
 struct Activations::State {
   const float* x = nullptr;
   int64_t rows = 0, cols = 0, stride = 0;
   bool quantized = false, grouped = false;
-  std::vector<std::byte> memory;         // codes, scales, aux
-  std::vector<std::byte> float_memory;   // floats regrouped
+  std::vector<std::byte> memory;        // codes, scales, aux
+  std::vector<std::byte> float_memory;  // floats regrouped
 
-  int64_t slots = 0;   // over all groups
+  int64_t slots = 0;  // over all groups
   int64_t blocks = 0;
   int8_t* codes = nullptr;
   float* scales = nullptr;

@@ -15,10 +15,13 @@
 namespace holdfast {
 namespace {
 
-constexpr DType kAllTypes[] = {DType::kF32,  DType::kF16,  DType::kBf16, DType::kQ8_0, DType::kQ4_0, DType::kQ4_1,
-                               DType::kQ5_0, DType::kQ5_1, DType::kQ4_K, DType::kQ5_K, DType::kQ6_K};
+constexpr DType kAllTypes[] = {DType::kF32,  DType::kF16,  DType::kBf16, DType::kQ8_0,
+                               DType::kQ4_0, DType::kQ4_1, DType::kQ5_0, DType::kQ5_1,
+                               DType::kQ4_K, DType::kQ5_K, DType::kQ6_K};
 
-std::unique_ptr<ThreadPool> Threads(int n) { return std::move(ThreadPool::Create(n)).value(); }
+std::unique_ptr<ThreadPool> Threads(int n) {
+  return std::move(ThreadPool::Create(n)).value();
+}
 
 void PutF16(uint8_t* p, double value) {
   const uint16_t bits = F32ToF16(static_cast<float>(value));
@@ -35,13 +38,17 @@ std::vector<int> F16Offsets(DType type) {
   switch (type) {
     case DType::kQ8_0:
     case DType::kQ4_0:
-    case DType::kQ5_0: return {0};
+    case DType::kQ5_0:
+      return {0};
     case DType::kQ4_1:
     case DType::kQ5_1:
     case DType::kQ4_K:
-    case DType::kQ5_K: return {0, 2};
-    case DType::kQ6_K: return {208};
-    default: return {};
+    case DType::kQ5_K:
+      return {0, 2};
+    case DType::kQ6_K:
+      return {208};
+    default:
+      return {};
   }
 }
 
@@ -134,22 +141,39 @@ void ReferenceQ6K(const uint8_t* b, double* y) {
 }
 
 // [rows, cols] in double.
-std::vector<double> ReferenceWeights(DType type, const std::vector<std::byte>& data, int64_t rows, int64_t cols) {
+std::vector<double> ReferenceWeights(DType type, const std::vector<std::byte>& data, int64_t rows,
+                                     int64_t cols) {
   const DTypeTraits& traits = GetDTypeTraits(type);
   std::vector<double> out(static_cast<size_t>(rows * cols));
   const auto* p = reinterpret_cast<const uint8_t*>(data.data());
-  for (size_t at = 0; at < out.size(); at += static_cast<size_t>(traits.block_elements), p += traits.block_bytes) {
+  for (size_t at = 0; at < out.size();
+       at += static_cast<size_t>(traits.block_elements), p += traits.block_bytes) {
     double* y = out.data() + at;
     float f;
     uint16_t h;
     switch (type) {
-      case DType::kF32: std::memcpy(&f, p, 4); *y = f; break;
-      case DType::kF16: *y = GetF16(p); break;
-      case DType::kBf16: std::memcpy(&h, p, 2); *y = Bf16ToF32(h); break;
-      case DType::kQ4_K: ReferenceK45(p, false, y); break;
-      case DType::kQ5_K: ReferenceK45(p, true, y); break;
-      case DType::kQ6_K: ReferenceQ6K(p, y); break;
-      default: ReferenceSmallBlock(type, p, y);
+      case DType::kF32:
+        std::memcpy(&f, p, 4);
+        *y = f;
+        break;
+      case DType::kF16:
+        *y = GetF16(p);
+        break;
+      case DType::kBf16:
+        std::memcpy(&h, p, 2);
+        *y = Bf16ToF32(h);
+        break;
+      case DType::kQ4_K:
+        ReferenceK45(p, false, y);
+        break;
+      case DType::kQ5_K:
+        ReferenceK45(p, true, y);
+        break;
+      case DType::kQ6_K:
+        ReferenceQ6K(p, y);
+        break;
+      default:
+        ReferenceSmallBlock(type, p, y);
     }
   }
   return out;
@@ -185,7 +209,8 @@ std::vector<Case> AllCases() {
   std::vector<Case> cases;
   for (DType type : kAllTypes) {
     const int64_t block = std::max(32, GetDTypeTraits(type).block_elements);
-    for (auto [rows, cols] : {std::pair<int64_t, int64_t>{1, block}, {16, block}, {37, 2 * block}, {100, 1536}}) {
+    for (auto [rows, cols] :
+         {std::pair<int64_t, int64_t>{1, block}, {16, block}, {37, 2 * block}, {100, 1536}}) {
       cases.push_back({type, rows, cols});
     }
     if (block == 32) cases.push_back({type, 17, 576});
@@ -200,8 +225,8 @@ PackedMatrix Pack(const Case& c, const std::vector<std::byte>& data, bool exact,
 }
 
 // Rows [first, first + rows) of x times w.
-std::vector<float> Multiply(const PackedMatrix& w, const std::vector<float>& x, int64_t first, int64_t rows, Isa isa,
-                            ThreadPool& pool) {
+std::vector<float> Multiply(const PackedMatrix& w, const std::vector<float>& x, int64_t first, int64_t rows,
+                            Isa isa, ThreadPool& pool) {
   Activations activations;
   activations.Set(x.data() + first * w.cols(), rows, w.cols(), w.cols());
   std::vector<float> out(static_cast<size_t>(rows * w.rows()), -77.0f);
@@ -235,7 +260,8 @@ TEST_P(MatMulTypes, EqualsTheDoubleReferenceOnEveryInstructionSet) {
         for (int64_t o = 0; o < c.rows; ++o) {
           double expected = 0, magnitude = 0;
           for (int64_t k = 0; k < c.cols; ++k) {
-            const double term = seen[static_cast<size_t>(r * c.cols + k)] * weights[static_cast<size_t>(o * c.cols + k)];
+            const double term =
+                seen[static_cast<size_t>(r * c.cols + k)] * weights[static_cast<size_t>(o * c.cols + k)];
             expected += term;
             magnitude += std::fabs(term);
           }
@@ -260,7 +286,8 @@ TEST_P(MatMulTypes, GivesARowTheSameBitsInAnyCompanyAndOnAnyThreads) {
     for (int64_t rows : {1, 2, 3, 5, 9, 17}) {
       for (int64_t first = 0; first + rows <= kRows; first += 23) {
         const auto some = Multiply(packed, x, first, rows, isa, *two);
-        const std::vector<float> expected(all.begin() + first * c.rows, all.begin() + (first + rows) * c.rows);
+        const std::vector<float> expected(all.begin() + first * c.rows,
+                                          all.begin() + (first + rows) * c.rows);
         ASSERT_EQ(some, expected) << IsaName(isa) << " rows " << first << " + " << rows;
       }
     }
@@ -279,7 +306,8 @@ TEST_P(MatMulTypes, LooksUpARowExactlyAsTheFileHasIt) {
       packed.DequantizeRow(r, row.data());
       for (int64_t k = 0; k < c.cols; ++k) {
         const double expected = weights[static_cast<size_t>(r * c.cols + k)];
-        ASSERT_NEAR(row[static_cast<size_t>(k)], expected, 4e-7 * std::fabs(expected) + 2e-7) << r << " " << k;
+        ASSERT_NEAR(row[static_cast<size_t>(k)], expected, 4e-7 * std::fabs(expected) + 2e-7)
+            << r << " " << k;
       }
     }
   }
@@ -299,12 +327,14 @@ INSTANTIATE_TEST_SUITE_P(Types, MatMulTypes, testing::ValuesIn(AllCases()), Case
 
 TEST(MatMul, SharesOneCallBetweenProductsOfDifferentTypes) {
   const auto pool = Threads(2);
-  const Case cases[] = {{DType::kQ4_1, 192, 512}, {DType::kF16, 33, 512}, {DType::kQ6_K, 576, 512}, {DType::kQ8_0, 5, 512}};
+  const Case cases[] = {
+      {DType::kQ4_1, 192, 512}, {DType::kF16, 33, 512}, {DType::kQ6_K, 576, 512}, {DType::kQ8_0, 5, 512}};
   const auto x = RandomActivations(19, 512, 1);
   std::vector<PackedMatrix> weights;
   std::vector<std::vector<float>> outs;
   std::vector<Product> products;
-  for (const Case& c : cases) weights.push_back(Pack(c, RandomWeights(c.type, c.rows, c.cols, 7), false, *pool));
+  for (const Case& c : cases)
+    weights.push_back(Pack(c, RandomWeights(c.type, c.rows, c.cols, 7), false, *pool));
   for (const PackedMatrix& w : weights) {
     outs.emplace_back(static_cast<size_t>(19 * w.rows()));
     products.push_back({.weight = &w, .out = outs.back().data(), .out_stride = w.rows()});
@@ -328,7 +358,8 @@ TEST(MatMul, AddsBiasThenResidualAndTouchesNothingElse) {
     for (size_t i = 0; i < bias.size(); ++i) bias[i] = static_cast<float>(i) - 7.5f;
     Activations activations;
     activations.Set(x.data(), 3, 64, 64);
-    const Product product{.weight = &w, .out = out.data(), .out_stride = 30, .bias = bias.data(), .accumulate = true};
+    const Product product{
+        .weight = &w, .out = out.data(), .out_stride = 30, .bias = bias.data(), .accumulate = true};
     MatMul(activations, {&product, 1}, ActiveIsa(), *pool);
     for (size_t r = 0; r < 3; ++r) {
       for (size_t o = 0; o < 30; ++o) {
@@ -366,7 +397,8 @@ TEST(MatMul, NeverTurnsANonFiniteActivationIntoANumber) {
       for (Isa isa : SupportedIsas()) {
         const auto out = Multiply(w, x, 0, 3, isa, *pool);
         for (size_t i = 0; i < 48; ++i) {
-          ASSERT_EQ(std::isfinite(out[i]), i < 16 || i >= 32) << GetDTypeTraits(type).name << " " << IsaName(isa) << " " << i;
+          ASSERT_EQ(std::isfinite(out[i]), i < 16 || i >= 32)
+              << GetDTypeTraits(type).name << " " << IsaName(isa) << " " << i;
         }
       }
     }
@@ -398,7 +430,8 @@ TEST(PackedMatrix, RefusesShapesAndSizesThatDoNotFit) {
   EXPECT_NE(refusal(DType::kQ4_1, 40, 1, 32).find("has 40"), std::string::npos);
   EXPECT_NE(refusal(DType::kF32, 0, 0, 32).find("[0, 32]"), std::string::npos);
   EXPECT_NE(refusal(DType::kF32, 4, 1, -1).find("-1"), std::string::npos);
-  EXPECT_NE(refusal(DType::kF32, 4, int64_t{1} << 62, int64_t{1} << 62).find("1073741824"), std::string::npos);
+  EXPECT_NE(refusal(DType::kF32, 4, int64_t{1} << 62, int64_t{1} << 62).find("1073741824"),
+            std::string::npos);
   EXPECT_NE(refusal(static_cast<DType>(99), 4, 1, 1).find("99"), std::string::npos);
 }
 

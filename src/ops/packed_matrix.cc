@@ -20,7 +20,8 @@ static_assert(static_cast<int>(DType::kF32) == kPackedF32 && static_cast<int>(DT
 // Far above any model; keeps every size computed below within 63 bits.
 constexpr int64_t kMaxDim = int64_t{1} << 30;
 
-// The matrices of a model are many and small: one arena gives them huge pages together. It lives as long as a matrix.
+// The matrices of a model are many and small: one arena gives them huge pages together. It lives as long as a
+// matrix.
 std::shared_ptr<Arena> WeightArena() {
   static std::mutex mutex;
   static std::weak_ptr<Arena> current;
@@ -31,16 +32,18 @@ std::shared_ptr<Arena> WeightArena() {
 }
 
 std::string Shape(DType type, int64_t rows, int64_t cols) {
-  return std::string(GetDTypeTraits(type).name) + " matrix [" + std::to_string(rows) + ", " + std::to_string(cols) + "]";
+  return std::string(GetDTypeTraits(type).name) + " matrix [" + std::to_string(rows) + ", " +
+         std::to_string(cols) + "]";
 }
 
 Status CheckShape(DType type, int64_t data_bytes, int64_t rows, int64_t cols) {
   if (static_cast<int>(type) >= kPackedFormats) {
-    return InvalidArgument("pack weights: type " + std::to_string(static_cast<int>(type)) + " is not a known type");
+    return InvalidArgument("pack weights: type " + std::to_string(static_cast<int>(type)) +
+                           " is not a known type");
   }
   if (rows < 1 || cols < 1 || rows > kMaxDim || cols > kMaxDim) {
-    return InvalidArgument("pack weights: " + Shape(type, rows, cols) + ": each dimension must be within 1 to " +
-                           std::to_string(kMaxDim));
+    return InvalidArgument("pack weights: " + Shape(type, rows, cols) +
+                           ": each dimension must be within 1 to " + std::to_string(kMaxDim));
   }
   const int block = GetDTypeTraits(type).block_elements;
   if (cols % block != 0) {
@@ -103,10 +106,14 @@ void VisitScales(int format, Bytes* record, int lane, Visit visit) {
 
 void* ScaleField(DecodedBlock& block, char field, int i) {
   switch (field) {
-    case 'd': return &block.d;
-    case 'm': return &block.m;
-    case 's': return &block.sub_scales[i];
-    default: return &block.sub_mins[i];
+    case 'd':
+      return &block.d;
+    case 'm':
+      return &block.m;
+    case 's':
+      return &block.sub_scales[i];
+    default:
+      return &block.sub_mins[i];
   }
 }
 
@@ -118,24 +125,28 @@ void PackIntegerRow(const PackedMatrix::State& s, const uint8_t* row, int lane, 
   for (int64_t b = 0; b < s.cols / traits.record_inputs; ++b) {
     DecodedBlock block{};
     DecodeGgmlBlock(s.type, row + b * block_bytes, block);
-    VisitScales(s.format, panel + b * traits.record_bytes, lane, [&](uint8_t* p, size_t size, char field, int i) {
-      std::memcpy(p, ScaleField(block, field, i), size);
-    });
+    VisitScales(s.format, panel + b * traits.record_bytes, lane,
+                [&](uint8_t* p, size_t size, char field, int i) {
+                  std::memcpy(p, ScaleField(block, field, i), size);
+                });
     for (int i = 0; i < traits.record_inputs; i += kBlockInputs, codes += code_bytes) {
       PackCodes(traits.code_bits, block.codes + i, lane, codes);
     }
   }
 }
 
-void UnpackBlock(const PackedMatrix::State& s, const uint8_t* panel, int lane, int64_t b, DecodedBlock& block) {
+void UnpackBlock(const PackedMatrix::State& s, const uint8_t* panel, int lane, int64_t b,
+                 DecodedBlock& block) {
   const PackedTraits& traits = kPackedTraits[s.format];
-  VisitScales(s.format, panel + b * traits.record_bytes, lane, [&](const uint8_t* p, size_t size, char field, int i) {
-    std::memcpy(ScaleField(block, field, i), p, size);
-  });
-  const uint8_t* codes = panel + CodesOffset(s.format, s.cols) +
-                         b * (traits.record_inputs / kBlockInputs) * CodeBytes(s.format);
+  VisitScales(s.format, panel + b * traits.record_bytes, lane,
+              [&](const uint8_t* p, size_t size, char field, int i) {
+                std::memcpy(ScaleField(block, field, i), p, size);
+              });
+  const uint8_t* codes =
+      panel + CodesOffset(s.format, s.cols) + b * (traits.record_inputs / kBlockInputs) * CodeBytes(s.format);
   for (int i = 0; i < traits.record_inputs; ++i) {
-    block.codes[i] = UnpackCode(traits.code_bits, codes + i / kBlockInputs * CodeBytes(s.format), lane, i % kBlockInputs);
+    block.codes[i] =
+        UnpackCode(traits.code_bits, codes + i / kBlockInputs * CodeBytes(s.format), lane, i % kBlockInputs);
   }
 }
 
@@ -143,7 +154,8 @@ void UnpackBlock(const PackedMatrix::State& s, const uint8_t* panel, int lane, i
 template <typename T>
 void PackElements(const uint8_t* row, int64_t cols, int lane, uint8_t* panel) {
   for (int64_t k = 0; k < cols; ++k) {
-    std::memcpy(panel + (k * kPanelOutputs + lane) * int64_t{sizeof(T)}, row + k * int64_t{sizeof(T)}, sizeof(T));
+    std::memcpy(panel + (k * kPanelOutputs + lane) * int64_t{sizeof(T)}, row + k * int64_t{sizeof(T)},
+                sizeof(T));
   }
 }
 
@@ -189,8 +201,8 @@ PackedMatrix::~PackedMatrix() = default;
 PackedMatrix::PackedMatrix(PackedMatrix&&) noexcept = default;
 PackedMatrix& PackedMatrix::operator=(PackedMatrix&&) noexcept = default;
 
-Result<PackedMatrix> PackedMatrix::Pack(DType type, std::span<const std::byte> data, int64_t rows, int64_t cols,
-                                        bool exact, ThreadPool& pool) {
+Result<PackedMatrix> PackedMatrix::Pack(DType type, std::span<const std::byte> data, int64_t rows,
+                                        int64_t cols, bool exact, ThreadPool& pool) {
   HF_RETURN_IF_ERROR(CheckShape(type, static_cast<int64_t>(data.size()), rows, cols));
   PackedMatrix matrix;
   matrix.state_ = std::make_unique<State>();
@@ -220,11 +232,21 @@ Result<PackedMatrix> PackedMatrix::Pack(DType type, std::span<const std::byte> d
   return matrix;
 }
 
-DType PackedMatrix::type() const { return state_->type; }
-int64_t PackedMatrix::rows() const { return state_->rows; }
-int64_t PackedMatrix::cols() const { return state_->cols; }
-int64_t PackedMatrix::bytes() const { return state_->bytes; }
-bool PackedMatrix::integer_activations() const { return IsInteger(state_->format); }
+DType PackedMatrix::type() const {
+  return state_->type;
+}
+int64_t PackedMatrix::rows() const {
+  return state_->rows;
+}
+int64_t PackedMatrix::cols() const {
+  return state_->cols;
+}
+int64_t PackedMatrix::bytes() const {
+  return state_->bytes;
+}
+bool PackedMatrix::integer_activations() const {
+  return IsInteger(state_->format);
+}
 
 void PackedMatrix::DequantizeRow(int64_t row, float* out) const {
   const State& s = *state_;

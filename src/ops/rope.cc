@@ -18,12 +18,15 @@ constexpr double kTwoPi = 6.283185307179586476925;
 Status CheckScaling(const RopeScaling& s) {
   if (s.kind == RopeScaling::Kind::kNone) return OkStatus();
   if (!(s.factor > 0) || !std::isfinite(s.factor)) {
-    return InvalidArgument("rope scaling: factor " + std::to_string(s.factor) + " must be positive and finite");
+    return InvalidArgument("rope scaling: factor " + std::to_string(s.factor) +
+                           " must be positive and finite");
   }
   if (s.kind == RopeScaling::Kind::kLinear) return OkStatus();
-  if (!(s.low_freq_factor > 0) || !(s.high_freq_factor > s.low_freq_factor) || !std::isfinite(s.high_freq_factor)) {
+  if (!(s.low_freq_factor > 0) || !(s.high_freq_factor > s.low_freq_factor) ||
+      !std::isfinite(s.high_freq_factor)) {
     return InvalidArgument("rope scaling: low_freq_factor " + std::to_string(s.low_freq_factor) +
-                           " must be positive and below high_freq_factor " + std::to_string(s.high_freq_factor));
+                           " must be positive and below high_freq_factor " +
+                           std::to_string(s.high_freq_factor));
   }
   if (s.original_max_position < 1) {
     return InvalidArgument("rope scaling: original_max_position " + std::to_string(s.original_max_position) +
@@ -34,7 +37,8 @@ Status CheckScaling(const RopeScaling& s) {
 
 // Llama 3.1's rule: short wavelengths keep their frequency, long ones are divided, those between are blended.
 double ScaleLlama3(double frequency, const RopeScaling& s) {
-  const double turns = static_cast<double>(s.original_max_position) * frequency / kTwoPi;  // in the original context
+  const double turns =
+      static_cast<double>(s.original_max_position) * frequency / kTwoPi;  // in the original context
   if (turns > s.high_freq_factor) return frequency;
   if (turns < s.low_freq_factor) return frequency / s.factor;
   const double smooth = (turns - s.low_freq_factor) / (s.high_freq_factor - s.low_freq_factor);
@@ -43,11 +47,11 @@ double ScaleLlama3(double frequency, const RopeScaling& s) {
 
 }  // namespace
 
-Result<Rope> Rope::Create(int head_dim, int rotary_dim, double base, RopePairing pairing, const RopeScaling& scaling,
-                          std::span<const float> freq_factors) {
+Result<Rope> Rope::Create(int head_dim, int rotary_dim, double base, RopePairing pairing,
+                          const RopeScaling& scaling, std::span<const float> freq_factors) {
   if (rotary_dim < 2 || rotary_dim % 2 != 0 || rotary_dim > head_dim) {
-    return InvalidArgument("rope: rotary_dim " + std::to_string(rotary_dim) + " must be even and within 2 to head_dim " +
-                           std::to_string(head_dim));
+    return InvalidArgument("rope: rotary_dim " + std::to_string(rotary_dim) +
+                           " must be even and within 2 to head_dim " + std::to_string(head_dim));
   }
   if (!(base > 0) || !std::isfinite(base)) {
     return InvalidArgument("rope: base " + std::to_string(base) + " must be positive and finite");
@@ -70,8 +74,8 @@ Result<Rope> Rope::Create(int head_dim, int rotary_dim, double base, RopePairing
     if (!freq_factors.empty()) {
       const double factor = freq_factors[i];
       if (!(factor > 0) || !std::isfinite(factor)) {
-        return InvalidArgument("rope: frequency factor " + std::to_string(i) + " is " + std::to_string(factor) +
-                               ", must be positive and finite");
+        return InvalidArgument("rope: frequency factor " + std::to_string(i) + " is " +
+                               std::to_string(factor) + ", must be positive and finite");
       }
       frequency /= factor;
     }
@@ -96,8 +100,8 @@ void Rope::Fill(std::span<const int64_t> positions, RopeTable& table, ThreadPool
   });
 }
 
-void Rope::Apply(float* x, int64_t tokens, int64_t heads, int64_t token_stride, const RopeTable& table, Isa isa,
-                 ThreadPool& pool) const {
+void Rope::Apply(float* x, int64_t tokens, int64_t heads, int64_t token_stride, const RopeTable& table,
+                 Isa isa, ThreadPool& pool) const {
   assert(tokens == table.tokens());
   const ElementwiseKernels& kernels = HOLDFAST_SELECT_KERNELS(isa, kElementwiseKernels);
   const auto rotate = pairing_ == RopePairing::kHalves ? kernels.rotate_halves : kernels.rotate_interleaved;
@@ -106,8 +110,8 @@ void Rope::Apply(float* x, int64_t tokens, int64_t heads, int64_t token_stride, 
   });
 }
 
-void Rope::Apply(float* x, int64_t tokens, int64_t heads, int64_t token_stride, std::span<const int64_t> positions,
-                 Isa isa, ThreadPool& pool) const {
+void Rope::Apply(float* x, int64_t tokens, int64_t heads, int64_t token_stride,
+                 std::span<const int64_t> positions, Isa isa, ThreadPool& pool) const {
   RopeTable table;
   Fill(positions, table, pool);
   Apply(x, tokens, heads, token_stride, table, isa, pool);

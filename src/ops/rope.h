@@ -1,4 +1,5 @@
-// Rotary position embedding (Su et al. 2021, arXiv:2104.09864). Frequencies and angles are computed in double.
+// Rotary position embedding (Su et al. 2021, arXiv:2104.09864). Frequencies and angles are computed in
+// double.
 #pragma once
 
 #include <cstdint>
@@ -19,12 +20,12 @@ enum class RopePairing : uint8_t {
 struct RopeScaling {
   enum class Kind : uint8_t { kNone, kLinear, kLlama3 } kind = Kind::kNone;
   double factor = 1.0;
-  double low_freq_factor = 1.0, high_freq_factor = 4.0;   // kLlama3
-  int64_t original_max_position = 8192;                   // kLlama3
+  double low_freq_factor = 1.0, high_freq_factor = 4.0;  // kLlama3
+  int64_t original_max_position = 8192;                  // kLlama3
 };
 
-// Cosines and sines of a batch's positions, computed once for all heads and layers that share a Rope. Keeps its
-// memory between uses.
+// Cosines and sines of a batch's positions, computed once for all heads and layers that share a Rope. Keeps
+// its memory between uses.
 class RopeTable {
  public:
   int64_t tokens() const { return tokens_; }
@@ -33,7 +34,7 @@ class RopeTable {
  private:
   friend class Rope;
   int64_t tokens_ = 0;
-  std::vector<float> values_;   // [tokens][2][rotary_dim/2]: cosines, sines
+  std::vector<float> values_;  // [tokens][2][rotary_dim/2]: cosines, sines
 };
 
 // Immutable; thread-safe.
@@ -41,18 +42,18 @@ class Rope {
  public:
   // rotary_dim <= head_dim, even: values past it are left alone. freq_factors: divides each pair's frequency
   // (GGUF rope_freqs.weight), [rotary_dim/2] or empty. Errors: kInvalidArgument naming the value.
-  static Result<Rope> Create(int head_dim, int rotary_dim, double base, RopePairing pairing, const RopeScaling& scaling,
-                             std::span<const float> freq_factors);
+  static Result<Rope> Create(int head_dim, int rotary_dim, double base, RopePairing pairing,
+                             const RopeScaling& scaling, std::span<const float> freq_factors);
 
   // table := the angles of `positions`.
   void Fill(std::span<const int64_t> positions, RopeTable& table, ThreadPool& pool) const;
-  // x [tokens, heads, head_dim], rows token_stride floats apart, rotated in place by a table that this Rope filled.
-  // REQUIRES tokens == table.tokens().
+  // x [tokens, heads, head_dim], rows token_stride floats apart, rotated in place by a table that this Rope
+  // filled. REQUIRES tokens == table.tokens().
   void Apply(float* x, int64_t tokens, int64_t heads, int64_t token_stride, const RopeTable& table, Isa isa,
              ThreadPool& pool) const;
   // The same with a table made on the spot. positions [tokens].
-  void Apply(float* x, int64_t tokens, int64_t heads, int64_t token_stride, std::span<const int64_t> positions, Isa isa,
-             ThreadPool& pool) const;
+  void Apply(float* x, int64_t tokens, int64_t heads, int64_t token_stride,
+             std::span<const int64_t> positions, Isa isa, ThreadPool& pool) const;
 
  private:
   int head_dim_ = 0, rotary_dim_ = 0;

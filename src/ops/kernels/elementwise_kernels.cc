@@ -74,7 +74,8 @@ void RotateHalves(float* x, int64_t heads, int64_t head_dim, int64_t pairs, cons
   }
 }
 
-// Plain loops: the compiler interleaves with the tier's own shuffles, and nothing is summed, so the bits are the same.
+// Plain loops: the compiler interleaves with the tier's own shuffles, and nothing is summed, so the bits are
+// the same.
 void RotateInterleaved(float* x, int64_t heads, int64_t head_dim, int64_t pairs, const float* angles) {
   const float* __restrict cosine = angles;
   const float* __restrict sine = angles + pairs;
@@ -91,7 +92,7 @@ void RotateInterleaved(float* x, int64_t heads, int64_t head_dim, int64_t pairs,
 }  // namespace
 
 extern const ElementwiseKernels kElementwiseKernels;
-const ElementwiseKernels kElementwiseKernels = {&RmsNormRow, &Gated<Function::kSilu>, &Gated<Function::kGeluTanh>,
-                                                &RotateHalves, &RotateInterleaved};
+const ElementwiseKernels kElementwiseKernels = {
+    &RmsNormRow, &Gated<Function::kSilu>, &Gated<Function::kGeluTanh>, &RotateHalves, &RotateInterleaved};
 
 }  // namespace holdfast::HOLDFAST_ISA_NS

@@ -1,4 +1,5 @@
-// Products of float weights with float activations: each output one chain of fused multiply-adds over ascending K.
+// Products of float weights with float activations: each output one chain of fused multiply-adds over
+// ascending K.
 #include "ops/kernels/matmul_kernels.h"
 #include "ops/kernels/panel_output.h"
 #include "simd/vec.h"
@@ -6,7 +7,8 @@
 namespace holdfast::HOLDFAST_ISA_NS {
 namespace {
 
-// Only AVX-512 has registers for sixteen rows' sums; elsewhere unrolling the rows costs minutes of compiling and code.
+// Only AVX-512 has registers for sixteen rows' sums; elsewhere unrolling the rows costs minutes of compiling
+// and code.
 #if defined(HOLDFAST_ISA_AVX512)
 constexpr int kRowUnroll = 16;
 #else
@@ -50,12 +52,16 @@ template <int format, int S>
 void RunPanels(const PanelCall& call) {
   constexpr int kTogether = S >= 8 ? 1 : 8 / S;
   int64_t panel = 0;
-  for (; panel + kTogether <= call.panels; panel += kTogether) RunSideBySide<format, S, kTogether>(call, panel);
+  for (; panel + kTogether <= call.panels; panel += kTogether)
+    RunSideBySide<format, S, kTogether>(call, panel);
   for (; panel < call.panels; ++panel) RunSideBySide<format, S, 1>(call, panel);
 }
 
-#define HF_SLOTS(format) \
-  { &RunPanels<format, 1>, &RunPanels<format, 2>, &RunPanels<format, 4>, &RunPanels<format, 8>, &RunPanels<format, 16> }
+#define HF_SLOTS(format)                                                                        \
+  {                                                                                             \
+    &RunPanels<format, 1>, &RunPanels<format, 2>, &RunPanels<format, 4>, &RunPanels<format, 8>, \
+        &RunPanels<format, 16>                                                                  \
+  }
 
 }  // namespace
 

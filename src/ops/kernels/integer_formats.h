@@ -1,4 +1,5 @@
-// How each packed format's codes become vectors for the dot product and its scales floats. Per-ISA kernels only.
+// How each packed format's codes become vectors for the dot product and its scales floats. Per-ISA kernels
+// only.
 #pragma once
 
 #include "ops/packed_layout.h"
@@ -49,7 +50,8 @@ HF_INLINE void UnpackCodes(const uint8_t* p, B8x64* w) {
   }
 }
 
-// The scales of one K block of sixteen outputs. With 16 inputs a scale (q6_K), second is that of the upper half.
+// The scales of one K block of sixteen outputs. With 16 inputs a scale (q6_K), second is that of the upper
+// half.
 struct BlockScales {
   F32x16 scale, second, minimum;
 };

@@ -7,7 +7,8 @@
 namespace holdfast::HOLDFAST_ISA_NS {
 namespace {
 
-// Only AVX-512 has registers for sixteen rows' sums; elsewhere unrolling the rows costs minutes of compiling and code.
+// Only AVX-512 has registers for sixteen rows' sums; elsewhere unrolling the rows costs minutes of compiling
+// and code.
 #if defined(HOLDFAST_ISA_AVX512)
 constexpr int kRowUnroll = 16;
 #else
@@ -21,11 +22,12 @@ HF_INLINE I32x16 Dots(I32x16 start, const B8x64* w, const int8_t* x) {
   return start;
 }
 
-// The one formula: what a K block adds to an output's sum. Every kernel below goes through it, whatever its rows, so
-// that a row's bits do not depend on its company. x: 32 codes; aux: see AuxKind; S: slots of the group.
+// The one formula: what a K block adds to an output's sum. Every kernel below goes through it, whatever its
+// rows, so that a row's bits do not depend on its company. x: 32 codes; aux: see AuxKind; S: slots of the
+// group.
 template <int format, int S>
-HF_INLINE F32x16 AddBlock(F32x16 acc, const B8x64* w, const BlockScales& s, const int8_t* x, const float* x_scale,
-                          const void* aux, int row) {
+HF_INLINE F32x16 AddBlock(F32x16 acc, const B8x64* w, const BlockScales& s, const int8_t* x,
+                          const float* x_scale, const void* aux, int row) {
   const F32x16 scale = Set(x_scale[row]);
   if constexpr (format == kPackedQ6_K) {
     const int32_t* start = static_cast<const int32_t*>(aux);
@@ -60,7 +62,8 @@ void RunPanels(const PanelCall& call) {
       UnpackCodes<kPackedTraits[format].code_bits>(codes, w);
       const BlockScales s = LoadScales<format>(records, b);
 #pragma GCC unroll kRowUnroll
-      for (int r = 0; r < S; ++r) acc[r] = AddBlock<format, S>(acc[r], w, s, x + kBlockInputs * r, x_scale, aux, r);
+      for (int r = 0; r < S; ++r)
+        acc[r] = AddBlock<format, S>(acc[r], w, s, x + kBlockInputs * r, x_scale, aux, r);
       codes += CodeBytes(format);
       x += kBlockInputs * S;
       x_scale += S;
@@ -74,8 +77,11 @@ void RunPanels(const PanelCall& call) {
   }
 }
 
-#define HF_SLOTS(format) \
-  { &RunPanels<format, 1>, &RunPanels<format, 2>, &RunPanels<format, 4>, &RunPanels<format, 8>, &RunPanels<format, 16> }
+#define HF_SLOTS(format)                                                                        \
+  {                                                                                             \
+    &RunPanels<format, 1>, &RunPanels<format, 2>, &RunPanels<format, 4>, &RunPanels<format, 8>, \
+        &RunPanels<format, 16>                                                                  \
+  }
 
 }  // namespace
 

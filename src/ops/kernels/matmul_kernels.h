@@ -9,37 +9,37 @@ namespace holdfast {
 
 // out[r][o] for all rows of one activation group and `panels` consecutive panels of outputs.
 struct PanelCall {
-  const uint8_t* weights = nullptr;   // first panel
+  const uint8_t* weights = nullptr;  // first panel
   int64_t panel_bytes = 0;
   int64_t codes_offset = 0;
   int64_t cols = 0;
   int64_t panels = 0;
-  int last_outputs = kPanelOutputs;   // outputs of the last panel, 1..16
-  const int8_t* codes = nullptr;      // the group's, integer formats
+  int last_outputs = kPanelOutputs;  // outputs of the last panel, 1..16
+  const int8_t* codes = nullptr;     // the group's, integer formats
   const float* scales = nullptr;
   const void* aux = nullptr;
-  const float* floats = nullptr;      // [cols][S], float formats
-  int rows = 0;                       // rows of the group that exist, at most S
-  float* out = nullptr;               // row 0, output 0 of the first panel
+  const float* floats = nullptr;  // [cols][S], float formats
+  int rows = 0;                   // rows of the group that exist, at most S
+  float* out = nullptr;           // row 0, output 0 of the first panel
   int64_t out_stride = 0;
-  const float* bias = nullptr;        // output 0 of the first panel, or null
+  const float* bias = nullptr;  // output 0 of the first panel, or null
   bool accumulate = false;
 };
 using PanelKernel = void (*)(const PanelCall&);
 
 struct IntegerKernels {
-  PanelKernel run[kPackedFormats][kSlotCounts];   // null for float formats
+  PanelKernel run[kPackedFormats][kSlotCounts];  // null for float formats
 };
 struct FloatKernels {
-  PanelKernel run[kPackedQ8_0][kSlotCounts];      // f32, f16, bf16
+  PanelKernel run[kPackedQ8_0][kSlotCounts];  // f32, f16, bf16
 };
 
 // Where one row of activations goes: slot `slot` of a group of `slots`.
 struct QuantizeCall {
-  const float* x = nullptr;   // [blocks * 32]
+  const float* x = nullptr;  // [blocks * 32]
   int64_t blocks = 0;
   int slots = 0, slot = 0;
-  int8_t* codes = nullptr;    // the group's
+  int8_t* codes = nullptr;  // the group's
   float* scales = nullptr;
   void* aux[kAuxKinds] = {};
 };

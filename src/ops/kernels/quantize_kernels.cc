@@ -8,6 +8,12 @@ namespace {
 // Below this 127 / absmax overflows; such a block is zero to any product with 8-bit activations.
 constexpr float kSmallestAbsMax = 1e-36f;
 
+// |x|, and infinity for what is no number, which a maximum would lose.
+HF_INLINE F32x16 Magnitude(F32x16 x) {
+  const F32x16 infinity = Set(__builtin_inff()), magnitude = Abs(x);
+  return SelectLess(magnitude, infinity, magnitude, infinity);
+}
+
 void QuantizeRow(const QuantizeCall& call) {
   const int64_t S = call.slots;
   auto* const sums = static_cast<float*>(call.aux[kAuxSum]);
@@ -18,11 +24,10 @@ void QuantizeRow(const QuantizeCall& call) {
   for (int64_t b = 0; b < call.blocks; ++b) {
     const int64_t at = b * S + call.slot;
     const F32x16 lower = Load(call.x + b * kBlockInputs), upper = Load(call.x + b * kBlockInputs + 16);
-    // 0 for finite values, NaN as soon as one is not: such a block makes every product NaN, never silently 0.
-    const float poison = HSum(Fma(lower, Zero(), Mul(upper, Zero())));
-    float absmax = HMax(Max(Abs(lower), Abs(upper)));
-    const bool usable = poison == 0.0f && absmax >= kSmallestAbsMax;
-    if (!usable) absmax = poison == 0.0f ? 0.0f : poison;
+    float absmax = HMax(Max(Magnitude(lower), Magnitude(upper)));
+    const bool usable = absmax >= kSmallestAbsMax && absmax < __builtin_inff();
+    // Infinity minus itself: a block that is not finite makes every product NaN, never silently 0.
+    if (!usable) absmax = absmax < kSmallestAbsMax ? 0.0f : absmax - absmax;
     I32x16 low = IZero(), high = IZero();
     if (usable) {
       const F32x16 inverse = Set(127.0f / absmax);
@@ -32,7 +37,7 @@ void QuantizeRow(const QuantizeCall& call) {
     StoreBytes(call.codes + at * kBlockInputs, low);
     StoreBytes(call.codes + at * kBlockInputs + 16, high);
     const float scale = absmax / 127.0f;
-    const auto low_sum = static_cast<int32_t>(HSum(ToF32(low)));   // exact: at most 16 * 127
+    const auto low_sum = static_cast<int32_t>(HSum(ToF32(low)));  // exact: at most 16 * 127
     const auto high_sum = static_cast<int32_t>(HSum(ToF32(high)));
     const int32_t sum = low_sum + high_sum;
     call.scales[at] = scale;
