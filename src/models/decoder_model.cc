@@ -104,8 +104,7 @@ Status DecoderModel::Forward(std::span<const int32_t> tokens, KvBatch& kv,
   }
   pass.NarrowToWanted();
   HF_RETURN_IF_ERROR(CheckFinite(scratch_.residual(), pass.rows(), config_.hidden_dim, logits_rows));
-  head_.Run(pass, logits);
-  return OkStatus();
+  return head_.Run(pass, logits);
 }
 
 }  // namespace holdfast

@@ -35,7 +35,7 @@ void AttentionBlock::ProjectAndRotate(ForwardPass& pass) const {
   const int64_t q_width = q_.weight.rows();
   const int64_t kv_width = k_.weight.rows();
   const Product products[] = {q_.To(s.q(), q_width), k_.To(s.k(), kv_width), v_.To(s.v(), kv_width)};
-  pass.Multiply(s.branch(), c.hidden_dim, products);
+  pass.Multiply(s.branch(), pass.rows(), c.hidden_dim, products);
   if (q_norm_.dim() > 0) {
     q_norm_.Apply(pass, s.q(), pass.rows() * c.q_heads, s.q());
     k_norm_.Apply(pass, s.k(), pass.rows() * c.kv_heads, s.k());
@@ -53,7 +53,7 @@ Status AttentionBlock::Run(ForwardPass& pass, BlockOutput output) const {
   if (layer_ == c.layers - 1 && !pass.keeps_all_rows()) pass.NarrowToWanted();
   const Product product = output == BlockOutput::kAddToResidual ? output_.AddTo(s.residual(), c.hidden_dim)
                                                                 : output_.To(s.branch(), c.hidden_dim);
-  pass.Multiply(s.attended(), output_.weight.cols(), {&product, 1});
+  pass.Multiply(s.attended(), pass.rows(), output_.weight.cols(), {&product, 1});
   return OkStatus();
 }
 

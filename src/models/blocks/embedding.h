@@ -33,13 +33,21 @@ class LmHead {
   // hidden_dim].
   static Result<LmHead> Load(const ModelConfig& config, const Embedding& embedding, WeightLoader& loader);
 
-  // logits [pass.rows(), vocab_size] = softcap(head(norm(residual stream))). Overwrites scratch.branch().
-  void Run(ForwardPass& pass, float* logits) const;
+  // logits [pass.rows(), vocab_size] = softcap(head(norm(residual stream))). Overwrites the scratch buffers.
+  // Errors: kResourceExhausted.
+  //
+  // An error of the head's input goes straight into the logits, with no layer after it to average it out. So
+  // where products take int8 activations, the input is split into what int8 carries exactly and the rest, and
+  // logits are the sum of both products: twice the integer dots over weights that are read once, for some
+  // fifteen bits of activation.
+  Status Run(ForwardPass& pass, float* logits) const;
 
   // Without a matrix that is shared with the embeddings.
   int64_t bytes() const { return norm_.bytes() + (shared_ ? 0 : matrix_->bytes()); }
 
  private:
+  Status MultiplySplit(ForwardPass& pass, float* logits) const;
+
   Norm norm_;
   std::shared_ptr<const PackedMatrix> matrix_;
   bool shared_ = false;

@@ -32,7 +32,7 @@ ForwardScratch::ForwardScratch(const ModelConfig& config)
 
 Status ForwardScratch::Reserve(int64_t tokens) {
   if (tokens <= tokens_) return OkStatus();
-  const int64_t width = 2 * hidden_ + std::max(2 * q_ + 2 * kv_, 2 * ffn_);
+  const int64_t width = 2 * hidden_ + std::max({2 * q_ + 2 * kv_, 2 * ffn_, 2 * hidden_});
   const auto floats = CheckedMul(width, tokens);
   const auto bytes = floats ? CheckedMul(*floats, sizeof(float)) : std::nullopt;
   if (!bytes) {
@@ -46,6 +46,15 @@ Status ForwardScratch::Reserve(int64_t tokens) {
   return OkStatus();
 }
 
+Result<float*> ForwardScratch::ReserveJoined(int64_t floats) {
+  const int64_t bytes = floats * static_cast<int64_t>(sizeof(float));
+  if (joined_.size_bytes() < bytes) {
+    joined_ = HugeBuffer();
+    HF_ASSIGN_OR_RETURN(joined_, HugeBuffer::Allocate(bytes));
+  }
+  return reinterpret_cast<float*>(joined_.data());
+}
+
 void ForwardPass::NarrowToWanted() {
   if (narrowed_) return;
   Gather(scratch.residual(), config.hidden_dim, wanted_);
@@ -54,9 +63,9 @@ void ForwardPass::NarrowToWanted() {
   narrowed_ = true;
 }
 
-void ForwardPass::Multiply(const float* x, int64_t width, std::span<const Product> products) {
-  if (rows_ == 0) return;
-  scratch.activations.Set(x, rows_, width, width);
+void ForwardPass::Multiply(const float* x, int64_t count, int64_t width, std::span<const Product> products) {
+  if (count == 0) return;
+  scratch.activations.Set(x, count, width, width);
   MatMul(scratch.activations, products, isa, pool);
 }
 

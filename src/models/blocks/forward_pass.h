@@ -23,7 +23,9 @@ class ForwardScratch {
 
   // Room for a batch of `tokens`. Errors: kResourceExhausted.
   Status Reserve(int64_t tokens);
-  int64_t bytes() const { return buffer_.size_bytes() + activations.bytes() + rotary.bytes(); }
+  int64_t bytes() const {
+    return buffer_.size_bytes() + joined_.size_bytes() + activations.bytes() + rotary.bytes();
+  }
 
   float* residual() { return At(0); }  // [tokens, hidden_dim] the residual stream
   float* branch() {
@@ -36,6 +38,11 @@ class ForwardScratch {
   float* gate() { return At(2 * hidden_); }              // [tokens, ffn_dim]
   float* up() { return At(2 * hidden_ + ffn_); }         // [tokens, ffn_dim]
 
+  float* split() { return At(2 * hidden_); }  // [2, wanted rows, hidden_dim] the head's input in two parts
+  // [floats] for the head's products before they are added up; valid until the next call. Errors:
+  // kResourceExhausted.
+  Result<float*> ReserveJoined(int64_t floats);
+
   Activations activations;  // the prepared input of the product at hand
   RotaryEmbeddings rotary;  // with the angles of the pass at hand
 
@@ -44,7 +51,7 @@ class ForwardScratch {
 
   int64_t hidden_, q_, kv_, ffn_;  // floats a token, in whole cache lines
   int64_t tokens_ = 0;
-  HugeBuffer buffer_;
+  HugeBuffer buffer_, joined_;
 };
 
 // One pass over a flat batch. Rows of the residual stream are the batch's tokens, until the last layer has
@@ -79,8 +86,8 @@ class ForwardPass {
   void KeepAllRows() { keep_all_rows_ = true; }
   bool keeps_all_rows() const { return keep_all_rows_; }
 
-  // Products of `rows()` rows of x, `width` floats each; see MatMul.
-  void Multiply(const float* x, int64_t width, std::span<const Product> products);
+  // Products of `count` rows of x, `width` floats each; see MatMul.
+  void Multiply(const float* x, int64_t count, int64_t width, std::span<const Product> products);
 
  private:
   std::span<const int64_t> wanted_;

@@ -21,11 +21,11 @@ void GatedMlp::Run(ForwardPass& pass, BlockOutput output) const {
   const ModelConfig& c = pass.config;
   ForwardScratch& s = pass.scratch;
   const Product wide[] = {gate_.To(s.gate(), c.ffn_dim), up_.To(s.up(), c.ffn_dim)};
-  pass.Multiply(s.branch(), c.hidden_dim, wide);
+  pass.Multiply(s.branch(), pass.rows(), c.hidden_dim, wide);
   GatedActivation(c.activation, s.gate(), s.up(), pass.rows(), c.ffn_dim, c.ffn_dim, pass.isa, pass.pool);
   const Product down = output == BlockOutput::kAddToResidual ? down_.AddTo(s.residual(), c.hidden_dim)
                                                              : down_.To(s.branch(), c.hidden_dim);
-  pass.Multiply(s.gate(), c.ffn_dim, {&down, 1});
+  pass.Multiply(s.gate(), pass.rows(), c.ffn_dim, {&down, 1});
 }
 
 }  // namespace holdfast
