@@ -2,7 +2,7 @@
 # Installs what the project needs from Debian's packages, and only what is missing. Arguments name extra sets: fuzz, neon.
 set -euo pipefail
 
-packages="g++ cmake ninja-build pkg-config python3 python3-pip nlohmann-json3-dev libcli11-dev libpcre2-dev libssl-dev
+packages="g++ cmake ninja-build pkg-config python3 python3-pip nlohmann-json3-dev libcli11-dev libpcre2-dev libssl-dev libfmt-dev
   libgtest-dev libbenchmark-dev"
 for extra in "$@"; do
   case "$extra" in

@@ -36,7 +36,11 @@ int main(int argc, char** argv) {
     program.parse(argc, argv);
   } catch (const CLI::ParseError& e) {
     if (e.get_exit_code() == 0) return program.exit(e);  // --help, --version
-    std::fprintf(stderr, "holdfast: command line: %s (see holdfast --help)\n", OneLine(e.what()).c_str());
+    std::string what = e.what();
+    if (program.get_subcommands().empty() && argc > 1 && argv[1][0] != '-') {
+      what = "unknown command '" + std::string(argv[1]) + "'";
+    }
+    std::fprintf(stderr, "holdfast: command line: %s (see holdfast --help)\n", OneLine(what).c_str());
     return kWrongCommandLine;
   }
   const holdfast::Status status = action();

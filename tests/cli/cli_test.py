@@ -1,0 +1,253 @@
+#!/usr/bin/env python3
+"""The command lines that scripts rely on, driven as a script would: exit codes, one line of error, one JSON object."""
+import json
+import os
+import pathlib
+import signal
+import struct
+import subprocess
+import sys
+import tempfile
+import unittest
+
+PROGRAM, GOLDEN = sys.argv[1], pathlib.Path(sys.argv[2])
+MODEL = str(next(iter(sorted(GOLDEN.glob("llama_tied/*.gguf")))))
+FOLDER = str(next(iter(sorted(p.parent for p in GOLDEN.glob("llama_tied/**/config.json")))))
+
+
+def run(*arguments, stdin="", env=None):
+    return subprocess.run([PROGRAM, *arguments], input=stdin, capture_output=True, text=True, timeout=120,
+                          env=dict(os.environ, **(env or {})))
+
+
+def run_json(*arguments, **more):
+    done = run(*arguments, "--json", **more)
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
+
+
+def read_npy(path):
+    data = pathlib.Path(path).read_bytes()
+    assert data[:8] == b"\x93NUMPY\x01\x00"
+    length = struct.unpack("<H", data[8:10])[0]
+    assert (10 + length) % 64 == 0
+    header = eval(data[10:10 + length].decode())  # a literal written by the program under test
+    rows, cols = header["shape"]
+    assert header["descr"] == "<f4" and not header["fortran_order"] and len(data) == 10 + length + 4 * rows * cols
+    return rows, cols, data[10 + length:]
+
+
+class ExitCodes(unittest.TestCase):
+    def check(self, code, arguments, *words):
+        done = run(*arguments)
+        self.assertEqual(done.returncode, code, f"{arguments}: {done.stderr}")
+        self.assertEqual(done.stdout, "", arguments)
+        lines = done.stderr.strip().splitlines()
+        self.assertEqual(len(lines), 1, done.stderr)
+        self.assertTrue(lines[0].startswith("holdfast: "), lines[0])
+        for word in words:
+            self.assertIn(word, lines[0])
+
+    def test_a_wrong_command_line_exits_2(self):
+        self.check(2, [])
+        self.check(2, ["no-such-command"], "no-such-command")
+        self.check(2, ["generate", "-m", MODEL, "--no-such-option"], "--no-such-option")
+        self.check(2, ["generate"], "--model")
+        self.check(2, ["generate", "-m", MODEL], "-p")
+        self.check(2, ["generate", "-m", MODEL, "--tokens", "1,x"], "'x'")
+        self.check(2, ["generate", "-m", MODEL, "--tokens", "1,,-3"], "-3")
+        self.check(2, ["generate", "-m", MODEL, "--tokens", ","], "empty")
+        self.check(2, ["generate", "-m", MODEL, "--tokens", "1", "--kv-cache", "q9"], "q9", "int8")
+        self.check(2, ["generate", "-m", MODEL, "--tokens", "1", "--kv-storage", "tape"], "tape", "paged")
+        self.check(2, ["generate", "-m", MODEL, "--tokens", "1", "--temp", "-1"], "temp")
+        self.check(2, ["generate", "-m", MODEL, "--tokens", "1", "--top-p", "0"], "top-p")
+        self.check(2, ["generate", "-m", MODEL, "--tokens", "1", "-c", "0"], "-c")
+        self.check(2, ["bench", "attention", "--heads", "9"], "9")
+        self.check(2, ["inspect", "-m", MODEL, "--tokens", "1", "--logits-last", "1"], "logits")
+
+    def test_any_other_error_exits_1_and_names_value_and_limit(self):
+        self.check(1, ["generate", "-m", "no/such/model", "-p", "x"], "no/such/model")
+        self.check(1, ["generate", "-m", MODEL, "--tokens", "1,99999999"], "99999999")
+        self.check(1, ["generate", "-m", MODEL, "--tokens", "1,2,3", "-c", "2"], "3 tokens", "2")
+        self.check(1, ["generate", "-m", MODEL, "--tokens", "1", "--kv-storage", "paged", "--kv-block-tokens", "17"], "17")
+        self.check(1, ["generate", "-m", MODEL, "--tokens", "1", "-c", "99999999"], "99999999")
+        self.check(1, ["generate", "-m", MODEL, "--tokens", "@no/such/file"], "no/such/file")
+        self.check(1, ["generate", "-m", MODEL, "--tokens", "1", "--kv-window-keep", "4"], "4")
+        self.check(1, ["models", "fetch", "gpt-17"], "gpt-17", "smollm2")
+        self.check(1, ["eval", "-m", MODEL, "-f", "no/such/file"], "no/such/file")
+        self.check(1, ["generate", "-m", FOLDER, "-p", "hello"], "tokenizer.json")
+
+    def test_help_and_version_exit_0(self):
+        self.assertEqual(run("--help").returncode, 0)
+        self.assertEqual(run("generate", "--help").returncode, 0)
+        self.assertEqual(run("--version").returncode, 0)
+
+
+class Generate(unittest.TestCase):
+    BASE = ["generate", "-m", MODEL, "--tokens", "3,5,7,9,11", "-n", "24", "--temp", "0", "--ignore-eos"]
+
+    def test_the_keys_scripts_use(self):
+        out = run_json(*self.BASE)
+        self.assertEqual(len(out["tokens"]), 24)
+        self.assertEqual(out["finish_reason"], "length")
+        self.assertEqual(out["usage"], {"prompt_tokens": 5, "reused_tokens": 0, "completion_tokens": 24})
+        for key in ("load_ms", "prefill_ms", "decode_ms", "prefill_tokens_per_s", "decode_tokens_per_s"):
+            self.assertGreater(out["timings"][key], 0)
+        cache = out["cache"]
+        self.assertEqual(cache["planned_bytes"], cache["allocated_bytes"])
+        self.assertGreaterEqual(cache["allocated_bytes"], cache["live_bytes"])
+        self.assertEqual(cache["live_bytes"], 28 * cache["bytes_per_token"])
+        self.assertIsInstance(out["text"], str)
+
+    def test_the_same_tokens_however_they_are_computed(self):
+        want = run_json(*self.BASE)["tokens"]
+        for more in (["-t", "1"], ["-b", "1"], ["-b", "3"], ["--kv-storage", "paged"],
+                     ["--kv-storage", "paged", "--kv-block-tokens", "16"], ["--rewind-tokens", "0"], ["-c", "64"]):
+            self.assertEqual(run_json(*self.BASE, *more)["tokens"], want, more)
+
+    def test_every_instruction_set_runs_and_an_unknown_one_changes_nothing(self):
+        want = run_json(*self.BASE)["tokens"]
+        for isa in ("scalar", "no-such-isa"):
+            self.assertEqual(run_json(*self.BASE, env={"HOLDFAST_FORCE_ISA": isa})["tokens"], want, isa)
+
+    def test_text_goes_to_standard_output_and_figures_do_not(self):
+        done = run(*self.BASE)
+        self.assertEqual(done.returncode, 0)
+        self.assertEqual(done.stdout.rstrip("\n"), run_json(*self.BASE)["text"].rstrip("\n"))
+        self.assertIn("bytes a token", done.stderr)
+
+    def test_seeds(self):
+        sampled = [a if a != "0" else "1.5" for a in self.BASE]
+        first = run_json(*sampled, "-s", "42")
+        self.assertEqual(first["tokens"], run_json(*sampled, "-s", "42")["tokens"])
+        self.assertEqual(first["seed"], 42)
+        self.assertNotEqual(first["tokens"], run_json(*sampled, "-s", "43")["tokens"])
+
+    def test_the_context_ends_generation_and_says_so(self):
+        out = run_json(*[a if a != "24" else "-1" for a in self.BASE], "-c", "12")
+        self.assertEqual(out["finish_reason"], "context")
+        self.assertEqual(out["usage"]["completion_tokens"], 12 - 5 + 1)
+
+    def test_a_stop_string_is_cut_off(self):
+        text = run_json(*self.BASE)["text"]
+        stop = text[4:7]
+        out = run_json(*self.BASE, "--stop", stop)
+        self.assertEqual(out["text"], text[:text.index(stop)])
+        self.assertEqual(out["finish_reason"], "stop")
+
+    def test_no_tokens_wanted(self):
+        out = run_json(*[a if a != "24" else "0" for a in self.BASE])
+        self.assertEqual((out["tokens"], out["finish_reason"]), ([], "length"))
+
+    def test_an_interrupt_ends_it_with_figures(self):
+        with subprocess.Popen([PROGRAM, *[a if a != "24" else "-1" for a in self.BASE]], stdout=subprocess.PIPE,
+                              stderr=subprocess.PIPE, text=True) as process:
+            process.stdout.read(1)   # it is generating
+            process.send_signal(signal.SIGINT)
+            _, errors = process.communicate(timeout=60)
+        self.assertEqual(process.returncode, 0, errors)
+        self.assertIn("tokens generated", errors)
+
+    def test_ids_from_a_file(self):
+        with tempfile.NamedTemporaryFile("w", suffix=".txt") as f:
+            f.write("3 5\n7,9\t11\n")
+            f.flush()
+            ids = [a if a != "3,5,7,9,11" else "@" + f.name for a in self.BASE]
+            self.assertEqual(run_json(*ids)["tokens"], run_json(*self.BASE)["tokens"])
+
+
+class Tokenize(unittest.TestCase):
+    def test_round_trip(self):
+        out = run_json("tokenize", "-m", MODEL, "-p", "abc", "--no-special")
+        self.assertEqual(len(out["tokens"]), len(out["pieces"]))
+        back = run_json("tokenize", "-m", MODEL, "--decode", ",".join(map(str, out["tokens"])))
+        self.assertEqual(back["text"], "abc")
+
+    def test_a_file_is_taken_byte_for_byte(self):
+        with tempfile.NamedTemporaryFile("w", suffix=".txt") as f:
+            f.write("ab\n")
+            f.flush()
+            out = run_json("tokenize", "-m", MODEL, "-f", f.name, "--no-special")
+        back = run_json("tokenize", "-m", MODEL, "--decode", ",".join(map(str, out["tokens"])))
+        self.assertEqual(back["text"], "ab\n")
+
+
+class Inspect(unittest.TestCase):
+    def test_layers_and_bytes(self):
+        out = run_json("inspect", "-m", MODEL, "-c", "64", "--kv-cache", "f16:int8", "--kv-storage", "paged")
+        self.assertEqual(out["architecture"], "llama")
+        self.assertEqual({(l["k_codec"], l["v_codec"], l["storage"]) for l in out["layers"]}, {("f16", "int8", "paged")})
+        self.assertEqual(out["bytes_per_token"], sum(l["bytes_per_token"] for l in out["layers"]))
+        self.assertEqual(run("inspect", "-m", MODEL).returncode, 0)
+
+    def test_logits_are_the_same_bytes_in_any_chunks_and_storage(self):
+        with tempfile.TemporaryDirectory() as folder:
+            wanted = None
+            for i, more in enumerate(([], ["-b", "1"], ["-b", "7"], ["-t", "1"], ["--kv-storage", "paged"])):
+                path = f"{folder}/{i}.npy"
+                run_json("inspect", "-m", MODEL, "--tokens", ",".join(str(3 + t) for t in range(40)), "--logits", path, *more)
+                rows, cols, data = read_npy(path)
+                self.assertEqual(rows, 40)
+                wanted = wanted or data
+                self.assertEqual(data, wanted, more)
+            path = f"{folder}/last.npy"
+            run_json("inspect", "-m", MODEL, "--tokens", ",".join(str(3 + t) for t in range(40)), "--logits", path,
+                     "--logits-last", "2")
+            rows, cols, data = read_npy(path)
+            self.assertEqual((rows, data), (2, wanted[-2 * cols * 4:]))
+            self.assertEqual(sorted(os.listdir(folder)), ["0.npy", "1.npy", "2.npy", "3.npy", "4.npy", "last.npy"])
+
+    def test_layer_trace(self):
+        out = run_json("inspect", "-m", MODEL, "--tokens", "3,4,5", "--layer-trace", "--trace-layers", "0,1")
+        self.assertEqual([t["layer"] for t in out["layer_trace"]], [0, 1])
+        for t in out["layer_trace"]:
+            self.assertEqual((t["shape"][0], t["nan"], t["inf"]), (3, 0, 0))
+            self.assertLess(t["min"], t["max"])
+
+
+class EvalAndBench(unittest.TestCase):
+    def test_perplexity_cells(self):
+        with tempfile.NamedTemporaryFile("w", suffix=".txt") as f:
+            f.write("the quick brown fox jumps over the lazy dog. " * 12)
+            f.flush()
+            out = run_json("eval", "-m", MODEL, "-f", f.name, "--context", "32", "--chunks", "2", "--kv-cache", "f32,f16,int8")
+        self.assertEqual([c["kv_cache"] for c in out["cells"]], ["f32", "f16", "int8"])
+        for cell in out["cells"]:
+            self.assertEqual((cell["chunks"], cell["targets"]), (2, 2 * 15))
+            self.assertAlmostEqual(cell["perplexity"] / out["cells"][0]["perplexity"], 1.0, delta=0.02)
+
+    def test_bench_cells(self):
+        out = run_json("bench", "append", "--rows", "16")
+        self.assertGreater(out["cells"][0]["concatenate_ns"], 0)
+        out = run_json("bench", "decode", "-m", MODEL, "--depths", "8", "--prompts", "8", "-n", "4")
+        self.assertEqual([(c["kind"], c["depth"]) for c in out["cells"]], [("prefill", 0), ("decode", 8)])
+
+
+class Chat(unittest.TestCase):
+    def test_turns_go_on_in_one_cache(self):
+        out = run_json("chat", "-m", MODEL, "-n", "8", "--temp", "0", stdin="hello\nand again\n")
+        self.assertEqual(len(out["turns"]), 2)
+        first, second = out["turns"]
+        self.assertEqual(first["usage"]["reused_tokens"], 0)
+        self.assertGreater(second["usage"]["reused_tokens"], first["usage"]["prompt_tokens"] // 2)
+        self.assertGreater(second["usage"]["prompt_tokens"], second["usage"]["reused_tokens"])
+
+    def test_a_model_without_a_tokenizer_says_so(self):
+        done = run("chat", "-m", FOLDER, stdin="hello\n")
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("tokenizer", done.stderr)
+
+
+class Models(unittest.TestCase):
+    def test_list_and_store_folder(self):
+        with tempfile.TemporaryDirectory() as folder:
+            out = run_json("models", env={"HOLDFAST_MODELS_DIR": folder})
+            self.assertEqual([m["name"] for m in out["models"]], ["smollm2", "gemma3"])
+            self.assertFalse(any(m["present"] for m in out["models"]))
+            done = run("generate", "-m", "smollm2", "-p", "x", env={"HOLDFAST_MODELS_DIR": folder})
+            self.assertEqual(done.returncode, 1)
+            self.assertIn("models fetch smollm2", done.stderr)
+
+
+if __name__ == "__main__":
+    unittest.main(argv=sys.argv[:1], verbosity=1)
