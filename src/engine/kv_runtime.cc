@@ -45,8 +45,6 @@ class StepHandle final : public KvStep {
       return InvalidArgument("attend: layer is " + std::to_string(layer) + ", must be in [0, " +
                              std::to_string(layers_) + ")");
     }
-    if (q == nullptr || k == nullptr || out == nullptr)
-      return InvalidArgument("attend: q, k and out must not be null");
     return batch_.Attend(static_cast<LayerId>(layer), q_heads, q, k, v, rule, out);
   }
   Status Commit() override { return batch_.Commit(); }

@@ -89,6 +89,7 @@ struct KvBatch::State {
   std::vector<AttentionSequence> sequences;
 
   Status CheckAttend(LayerId layer, int q_heads) const;
+  Status CheckPointers(LayerId layer, const float* q, const float* k, const float* v, const float* out) const;
   Status CheckRows(LayerId layer, const float* k, const float* v) const;
   bool NextPieces(LayerId layer);
   void AppendPieces(const float* k, const float* v);
@@ -141,6 +142,7 @@ std::span<const int64_t> KvBatch::positions() const {
 Status KvBatch::Attend(LayerId layer, int q_heads, const float* q, const float* k, const float* v,
                        const AttentionRule& rule, float* out) {
   HF_RETURN_IF_ERROR(state_->CheckAttend(layer, q_heads));
+  HF_RETURN_IF_ERROR(state_->CheckPointers(layer, q, k, v, out));
   const Status attended = state_->AttendLayer(layer, q_heads, q, k, v, rule, out);
   if (!attended.ok()) static_cast<void>(state_->Abort());
   return attended;
@@ -176,6 +178,19 @@ Status KvBatch::State::CheckAttend(LayerId layer, int q_heads) const {
                            std::to_string(kv_heads) + " KV heads");
   }
   return OkStatus();
+}
+
+Status KvBatch::State::CheckPointers(LayerId layer, const float* q, const float* k, const float* v,
+                                     const float* out) const {
+  const bool needs_v = !slices[0].sequence->layer(layer).config().shape.v_is_prefix_of_k;
+  const char* null = q == nullptr              ? "q"
+                     : k == nullptr            ? "k"
+                     : out == nullptr          ? "out"
+                     : needs_v && v == nullptr ? "v"
+                                               : nullptr;
+  if (null == nullptr) return OkStatus();
+  return InvalidArgument("attend: " + std::string(null) + " of layer " +
+                         std::to_string(static_cast<int>(layer)) + " is null");
 }
 
 // All slices before any is appended: a refusal leaves every sequence's layer as it was.

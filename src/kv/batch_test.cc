@@ -273,6 +273,8 @@ TEST_P(BatchInEveryStorage, WrongCallsAreNamedAndLeaveTheBatchOpen) {
   };
   EXPECT_EQ(attend(2, kQHeads).message(), "attend: layer 2, must be in [0, 2)");
   EXPECT_EQ(attend(0, 3).message(), "attend: 3 query heads, must be a multiple of 2 KV heads");
+  EXPECT_EQ(batch->Attend(LayerId{0}, kQHeads, rows.data(), rows.data(), nullptr, {}, out.data()).message(),
+            "attend: v of layer 0 is null");
   EXPECT_TRUE(attend(0, kQHeads).ok());
   EXPECT_EQ(attend(0, kQHeads).message(), "attend: layer 0 was attended already");
   EXPECT_EQ(batch->Commit().message(), "commit: layer 1 of 2 was not attended");
