@@ -127,22 +127,30 @@ Result<std::vector<TokenEvent>> EngineCore::StepTogether(std::span<Session* cons
   if (running.empty()) return events;
 
   const int64_t start_ns = NowNs();
-  const auto vocab = static_cast<size_t>(info_.vocab_size);
-  logits_.resize(std::max(logits_.size(), logits_rows.size() * vocab));
-  std::vector<bool> wants(sessions.size());
-  for (size_t i : running) wants[i] = static_cast<SessionState*>(sessions[i])->WantsLogits();
+  HF_ASSIGN_OR_RETURN(float* logits, ReserveLogits(static_cast<int64_t>(logits_rows.size())));
   HF_ASSIGN_OR_RETURN(KvBatch kv, KvBatch::Begin(slices, workspace_, *pool_));
-  HF_RETURN_IF_ERROR(loaded_.model->Forward(batch_tokens_, kv, logits_rows, logits_.data()));
+  HF_RETURN_IF_ERROR(loaded_.model->Forward(batch_tokens_, kv, logits_rows, logits));
+  // Whatever can fail comes before the commit: until then every session is as it was.
+  const auto vocab = static_cast<size_t>(info_.vocab_size);
+  for (size_t i : running) {
+    auto* session = static_cast<SessionState*>(sessions[i]);
+    if (!session->WantsLogits()) continue;
+    HF_RETURN_IF_ERROR(session->Draw({logits, vocab}));
+    logits += vocab;
+  }
   HF_RETURN_IF_ERROR(kv.Commit());
   const int64_t elapsed_ns = NowNs() - start_ns;
-
-  size_t row = 0;
-  for (size_t i : running) {
-    std::span<const float> logits;
-    if (wants[i]) logits = std::span<const float>(logits_).subspan(row++ * vocab, vocab);
-    HF_ASSIGN_OR_RETURN(events[i], static_cast<SessionState*>(sessions[i])->Accept(logits, elapsed_ns));
-  }
+  for (size_t i : running) events[i] = static_cast<SessionState*>(sessions[i])->Accept(elapsed_ns);
   return events;
+}
+
+Result<float*> EngineCore::ReserveLogits(int64_t rows) {
+  const int64_t bytes = std::max<int64_t>(rows, 1) * info_.vocab_size * static_cast<int64_t>(sizeof(float));
+  if (bytes > logits_.size_bytes()) {
+    logits_ = HugeBuffer();  // never both at once
+    HF_ASSIGN_OR_RETURN(logits_, HugeBuffer::Allocate(bytes));
+  }
+  return reinterpret_cast<float*>(logits_.data());
 }
 
 Result<const Tokenizer*> EngineCore::RequireTokenizer(const char* operation) const {
@@ -214,19 +222,18 @@ Status EngineCore::Logits(std::span<const int32_t> tokens, const CacheOptions& o
     };
   }
   const int64_t first_wanted = how.last_n == 0 ? 0 : count - how.last_n;
-  const auto vocab = static_cast<size_t>(info_.vocab_size);
   for (int64_t begin = 0; begin < count; begin += how.batch_tokens) {
     const int64_t n = std::min<int64_t>(how.batch_tokens, count - begin);
     std::vector<int64_t> rows;
     for (int64_t i = std::max(begin, first_wanted); i < begin + n; ++i) rows.push_back(i - begin);
-    logits_.resize(std::max(logits_.size(), rows.size() * vocab));
+    HF_ASSIGN_OR_RETURN(float* logits, ReserveLogits(static_cast<int64_t>(rows.size())));
     const BatchSlice slice{cache.get(), n};
     HF_ASSIGN_OR_RETURN(KvBatch kv, KvBatch::Begin({&slice, 1}, workspace_, *pool_));
     HF_RETURN_IF_ERROR(
         loaded_.model->Forward(tokens.subspan(static_cast<size_t>(begin), static_cast<size_t>(n)), kv, rows,
-                               logits_.data(), trace ? &trace : nullptr));
+                               logits, trace ? &trace : nullptr));
     HF_RETURN_IF_ERROR(kv.Commit());
-    if (!rows.empty()) sink(begin + rows.front(), static_cast<int64_t>(rows.size()), logits_.data());
+    if (!rows.empty()) sink(begin + rows.front(), static_cast<int64_t>(rows.size()), logits);
   }
   return OkStatus();
 }

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "base/arena.h"
 #include "base/thread_pool.h"
 #include "cache/cache_memory.h"
 #include "holdfast/engine.h"
@@ -37,13 +38,15 @@ class EngineCore final : public Engine {
 
  private:
   Result<const Tokenizer*> RequireTokenizer(const char* operation) const;
+  // Room for [rows, vocab_size], valid until the next call. Errors: kResourceExhausted.
+  Result<float*> ReserveLogits(int64_t rows);
 
   std::unique_ptr<ThreadPool> pool_;
   LoadedModel loaded_;
   ModelInfo info_;
   std::shared_ptr<CacheMemory> memory_;
   AttentionWorkspace workspace_;
-  std::vector<float> logits_;
+  HugeBuffer logits_;  // of the step at hand
   std::vector<int32_t> batch_tokens_;
 };
 

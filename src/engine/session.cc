@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <string>
+#include <utility>
 
 #include "base/status_macros.h"
 #include "engine/engine_core.h"
@@ -56,30 +57,29 @@ Status ValidateStart(std::span<const int32_t> tokens, const GenerateOptions& opt
 SessionState::SessionState(EngineCore& core, std::unique_ptr<SequenceCache> cache)
     : core_(core), cache_(std::move(cache)) {}
 
-Status SessionState::ReusePrefix(std::span<const int32_t> tokens) {
+void SessionState::ReusePrefix(std::span<const int32_t> tokens) {
   const auto cached = static_cast<size_t>(cache_->length());
   const size_t limit =
       std::min(cached, tokens.size() - 1);  // the last token is evaluated anew for its logits
   size_t common = 0;
   while (common < limit && tokens_[common] == tokens[common]) ++common;
   const auto drop = static_cast<int64_t>(cached - common);
-  if (drop > cache_->rewindable()) {
+  // Refused beyond what the window still holds, and of a sequence that a failed step has damaged.
+  if (!cache_->Rewind(drop).ok()) {
     cache_->Clear();
     common = 0;
-  } else if (drop > 0) {
-    HF_RETURN_IF_ERROR(cache_->Rewind(drop));
   }
   reused_tokens_ = static_cast<int64_t>(common);
-  return OkStatus();
 }
 
 Status SessionState::Start(std::span<const int32_t> tokens, const GenerateOptions& options) {
   HF_RETURN_IF_ERROR(ValidateStart(tokens, options, core_.info().vocab_size, cache_->config().max_context));
-  HF_RETURN_IF_ERROR(ReusePrefix(tokens));
+  ReusePrefix(tokens);
   tokens_ = std::vector<int32_t>(tokens.begin(), tokens.end());  // a copy: tokens may point into tokens_
   prompt_size_ = tokens_.size();
   options_ = options;
   sampler_.emplace(options.sampling);
+  drawn_.reset();
   text_ = TextStream(options.stop);
   finish_ = FinishReason::kNone;
   cancelled_.store(false, std::memory_order_relaxed);
@@ -122,23 +122,31 @@ TokenEvent SessionState::FinishCancelled() {
   return event;
 }
 
-// The cache already holds what was fed.
-Result<TokenEvent> SessionState::Accept(std::span<const float> logits, int64_t elapsed_ns) {
+Status SessionState::Draw(std::span<const float> logits) {
+  if (drawn_) return OkStatus();
+  Drawn drawn;
+  HF_ASSIGN_OR_RETURN(drawn.token, sampler_->Sample(logits, tokens_));
+  if (const Tokenizer* tokenizer = core_.tokenizer(); tokenizer != nullptr) {
+    HF_ASSIGN_OR_RETURN(drawn.piece, tokenizer->Piece(drawn.token, false));
+  }
+  drawn_ = std::move(drawn);
+  return OkStatus();
+}
+
+TokenEvent SessionState::Accept(int64_t elapsed_ns) {
   (tokens_.size() == prompt_size_ ? prefill_ns_ : decode_ns_) += elapsed_ns;
   if (static_cast<size_t>(cache_->length()) < tokens_.size()) return Event();
-  if (logits.empty()) {  // max_tokens is 0
+  if (!drawn_) {  // max_tokens is 0
     finish_ = FinishReason::kLength;
     return Event();
   }
-  HF_ASSIGN_OR_RETURN(const int32_t token, sampler_->Sample(logits, tokens_));
-  tokens_.push_back(token);
-  const Tokenizer* tokenizer = core_.tokenizer();
+  const Drawn drawn = *std::exchange(drawn_, std::nullopt);
+  tokens_.push_back(drawn.token);
   std::string text;
-  if (tokenizer != nullptr && tokenizer->is_end(token) && !options_.ignore_eos) {
+  if (core_.IsEndToken(drawn.token) && !options_.ignore_eos) {
     finish_ = FinishReason::kStop;
-  } else if (tokenizer != nullptr) {
-    HF_ASSIGN_OR_RETURN(const std::string piece, tokenizer->Piece(token, false));
-    text = text_.Add(piece);
+  } else {
+    text = text_.Add(drawn.piece);
     if (text_.stopped()) finish_ = FinishReason::kStop;
   }
   if (finish_ == FinishReason::kNone && static_cast<int64_t>(completion().size()) == options_.max_tokens) {
@@ -149,7 +157,7 @@ Result<TokenEvent> SessionState::Accept(std::span<const float> logits, int64_t e
   }
   if (finish_ != FinishReason::kNone) text += text_.Finish();
   TokenEvent event = Event();
-  event.token = token;
+  event.token = drawn.token;
   event.text = std::move(text);
   return event;
 }
@@ -175,6 +183,7 @@ GenerationStats SessionState::stats() const {
 Status SessionState::Rewind(int64_t n) {
   HF_RETURN_IF_ERROR(cache_->Rewind(n));
   tokens_.resize(static_cast<size_t>(cache_->length()));
+  drawn_.reset();
   prompt_size_ = std::min(prompt_size_, tokens_.size());
   finish_ = FinishReason::kStop;  // a new Start says how to go on
   return OkStatus();
@@ -187,6 +196,7 @@ Result<std::unique_ptr<Session>> SessionState::Fork() const {
   copy->prompt_size_ = prompt_size_;
   copy->options_ = options_;
   copy->sampler_ = sampler_;
+  copy->drawn_ = drawn_;
   copy->text_ = text_;
   copy->finish_ = finish_;
   copy->reused_tokens_ = reused_tokens_;

@@ -5,6 +5,7 @@
 #include <memory>
 #include <optional>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "cache/sequence_cache.h"
@@ -41,13 +42,17 @@ class SessionState final : public Session {
   bool cancelled() const { return cancelled_.load(std::memory_order_relaxed); }
   std::span<const int32_t> NextInput() const;
   bool WantsLogits() const;
-  // logits: [vocab] of the last fed token, empty where not wanted. elapsed_ns: this step's time.
-  Result<TokenEvent> Accept(std::span<const float> logits, int64_t elapsed_ns);
+  // Draws the token that follows all of tokens() from its logits [vocab]. It becomes part of the session with
+  // Accept only, so that a step that fails for one session of a batch takes nothing from the others: the same
+  // step again finds it drawn. Errors: those of Sampler::Sample.
+  Status Draw(std::span<const float> logits);
+  // The cache holds what was fed: goes on to the drawn token, if one was due. elapsed_ns: this step's time.
+  TokenEvent Accept(int64_t elapsed_ns);
   TokenEvent FinishCancelled();
 
  private:
   // Drops cached tokens down to the longest prefix shared with `tokens` that the cache can rewind to.
-  Status ReusePrefix(std::span<const int32_t> tokens);
+  void ReusePrefix(std::span<const int32_t> tokens);
   TokenEvent Event() const;
 
   EngineCore& core_;
@@ -56,6 +61,11 @@ class SessionState final : public Session {
   size_t prompt_size_ = 0;
   GenerateOptions options_;
   std::optional<Sampler> sampler_;
+  struct Drawn {
+    int32_t token;
+    std::string piece;
+  };
+  std::optional<Drawn> drawn_;  // at position tokens_.size()
   TextStream text_;
   FinishReason finish_ = FinishReason::kStop;  // nothing to step before the first Start
   std::atomic<bool> cancelled_{false};

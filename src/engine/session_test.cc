@@ -195,6 +195,41 @@ TEST(Session, CancelEndsTheNextStepAndASteppedBatchGoesOn) {
   EXPECT_FALSE(engine->StepTogether(both).ok()) << "a finished session is an error";
 }
 
+// A penalty this small makes any logit of a token already seen infinite, which is no number to choose by.
+TEST(Session, AStepThatFailsForOneSessionTakesNothingFromTheOthers) {
+  const auto engine = Load(kFullModel);
+  const auto wanted = RunToEnd(*NewSession(*engine), Prompt(5), Greedy(8));
+  const auto good = NewSession(*engine);
+  const auto bad = NewSession(*engine);
+  GenerateOptions hopeless = Greedy(8);
+  hopeless.sampling.repeat_penalty = 1e-38f;
+  ASSERT_TRUE(good->Start(Prompt(5), Greedy(8)).ok());
+  ASSERT_TRUE(bad->Start(Prompt(90), hopeless).ok());
+  for (Session* const first : {good.get(), bad.get()}) {
+    Session* const both[] = {first, first == good.get() ? bad.get() : good.get()};
+    EXPECT_EQ(engine->StepTogether(both).status().code(), StatusCode::kDataLoss);
+    EXPECT_EQ(good->cached_tokens(), 0);
+    EXPECT_EQ(bad->cached_tokens(), 0);
+  }
+  while (!good->finished()) ASSERT_TRUE(good->Step().ok());
+  EXPECT_EQ(good->tokens(), wanted);
+  EXPECT_EQ(RunToEnd(*bad, Prompt(5), Greedy(8)), wanted) << "a new start makes it good again";
+}
+
+TEST(Session, AWindowThatAFailedStepHasDamagedStartsAfresh) {
+  const auto engine = Load(kWindowModel);
+  const auto wanted = RunToEnd(*NewSession(*engine), Prompt(60), Greedy(8));
+  CacheOptions options;
+  options.rewind_tokens = 0;  // nothing of a step can be taken back once the window is full
+  const auto session = NewSession(*engine, options);
+  GenerateOptions hopeless = Greedy(8);
+  hopeless.sampling.repeat_penalty = 1e-38f;
+  ASSERT_TRUE(session->Start(Prompt(90), hopeless).ok());
+  EXPECT_EQ(session->Step().status().code(), StatusCode::kDataLoss);
+  EXPECT_NE(session->Step().status().message().find("lost rows"), std::string::npos);
+  EXPECT_EQ(RunToEnd(*session, Prompt(60), Greedy(8)), wanted);
+}
+
 TEST(Session, ASessionOfAnotherEngineOrTwiceInABatchIsRefused) {
   const auto engine = Load(kFullModel);
   const auto other = Load(kFullModel);
