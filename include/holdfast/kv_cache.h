@@ -2,9 +2,10 @@
 //
 //   auto kv = holdfast::KvRuntime::Create({.threads = 2}).value();
 //   auto sequence = kv->NewSequence(config).value();
-//   auto step = kv->Begin({{sequence.get(), tokens}}).value();         // positions are known from here on
-//   for (layer ...) step.Attend(layer, q_heads, q, k, v, rule, out);   // rotated q and k, flat over the
-//   batch step.Commit();
+//   const holdfast::KvSlice slice{sequence.get(), tokens};
+//   auto step = kv->Begin({&slice, 1}).value();                         // positions are known from here on
+//   for (layer ...) step->Attend(layer, q_heads, q, k, v, rule, out);   // rotated q and k, flat over the batch
+//   step->Commit();
 //
 // A model hands over projected, rotated q, k, v and gets the output back. It never sees a window's
 // arithmetic, a codec, a storage or who else is in the batch.
@@ -20,8 +21,8 @@
 
 namespace holdfast {
 
-// Cached rows of one sequence, all layers. Not thread-safe. Must not outlive its KvRuntime's threads' use of
-// it, but may outlive the runtime itself.
+// Cached rows of one sequence, all layers. Not thread-safe; sequences of one runtime are changed by one thread
+// at a time. May outlive its runtime.
 class KvSequence {
  public:
   virtual ~KvSequence() = default;
@@ -29,12 +30,12 @@ class KvSequence {
   virtual const CacheConfig& config() const = 0;
   virtual int64_t length_tokens() const = 0;
 
-  // Forgets the last n tokens; afterwards the cache equals one that never saw them. Guaranteed for n up to
-  // config().rewind_tokens. Errors: kInvalidArgument, kFailedPrecondition (names n and the limit); unchanged
-  // then.
+  // Forgets the last n tokens; afterwards rows and outputs are those of a cache that never saw them.
+  // Guaranteed for n up to config().rewind_tokens below the largest length so far: what a window gave up then
+  // does not come back. Errors: kInvalidArgument, kFailedPrecondition (names n and the limit); unchanged then.
   virtual Status Rewind(int64_t n) = 0;
   virtual int64_t rewindable_tokens() const = 0;  // largest n that Rewind accepts now
-  virtual void Clear() = 0;
+  virtual void Clear() = 0;  // REQUIRES that no step over this sequence is open
 
   // A second sequence with the same rows. Paged: shares blocks until one of the two writes to them.
   virtual Result<std::unique_ptr<KvSequence>> Fork() const = 0;
@@ -48,7 +49,8 @@ struct KvSlice {
   int64_t tokens = 0;
 };
 
-// One forward pass over a flat batch. Destroying it before Commit takes its tokens back.
+// One forward pass over a flat batch. Destroying it before Commit takes its tokens back. The runtime and the
+// sequences must outlive it.
 class KvStep {
  public:
   virtual ~KvStep() = default;
