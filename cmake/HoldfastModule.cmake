@@ -32,11 +32,6 @@ else()
   set(HOLDFAST_ISAS scalar)
 endif()
 set(HOLDFAST_ISA_FLAGS_scalar "")
-# -O3 unrolls the scalar tier's sixteen-lane loops until one kernel takes minutes to compile.
-foreach(isa ${HOLDFAST_ISAS})
-  set(HOLDFAST_ISA_OPTIMISE_${isa} -O3)
-endforeach()
-set(HOLDFAST_ISA_OPTIMISE_scalar -O2)
 
 function(holdfast_compile_settings target)
   target_compile_features(${target} PUBLIC cxx_std_20)
