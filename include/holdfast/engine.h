@@ -76,8 +76,8 @@ struct GenerationStats {
 
 // One sequence and its cache. A session goes on over turns: Start reuses the longest common prefix of its
 // cache and the new tokens where the cache can rewind that far, and re-evaluates everything where it cannot.
-// Not thread-safe; sessions of one engine are stepped by one thread. The engine must outlive them. A step that
-// fails leaves tokens and text as they were.
+// Not thread-safe; sessions of one engine are stepped by one thread. The engine must outlive them. A step
+// that fails leaves tokens and text as they were.
 class Session {
  public:
   virtual ~Session() = default;
@@ -153,8 +153,8 @@ class Engine {
 
   virtual Result<std::unique_ptr<Session>> NewSession(const CacheOptions& options) = 0;
   // Steps several sessions in one forward pass: each gets what its own Step would give, bit for bit.
-  // events[i] belongs to sessions[i]; finished ones are an error. On error no session has gone on, except that
-  // cancelled ones have finished.
+  // events[i] belongs to sessions[i]; finished ones are an error. On error no session has gone on, except
+  // that cancelled ones have finished.
   virtual Result<std::vector<TokenEvent>> StepTogether(std::span<Session* const> sessions) = 0;
 
   // Errors: kUnimplemented where the model came without a supported tokenizer (names why).

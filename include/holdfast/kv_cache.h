@@ -3,9 +3,9 @@
 //   auto kv = holdfast::KvRuntime::Create({.threads = 2}).value();
 //   auto sequence = kv->NewSequence(config).value();
 //   const holdfast::KvSlice slice{sequence.get(), tokens};
-//   auto step = kv->Begin({&slice, 1}).value();                         // positions are known from here on
-//   for (layer ...) step->Attend(layer, q_heads, q, k, v, rule, out);   // rotated q and k, flat over the batch
-//   step->Commit();
+//   auto step = kv->Begin({&slice, 1}).value();                        // positions are known from here on
+//   for (layer ...) step->Attend(layer, q_heads, q, k, v, rule, out);  // q and k rotated, flat over the
+//   batch step->Commit();
 //
 // A model hands over projected, rotated q, k, v and gets the output back. It never sees a window's
 // arithmetic, a codec, a storage or who else is in the batch.
@@ -21,8 +21,8 @@
 
 namespace holdfast {
 
-// Cached rows of one sequence, all layers. Not thread-safe; sequences of one runtime are changed by one thread
-// at a time. May outlive its runtime.
+// Cached rows of one sequence, all layers. Not thread-safe; sequences of one runtime are changed by one
+// thread at a time. May outlive its runtime.
 class KvSequence {
  public:
   virtual ~KvSequence() = default;
@@ -32,10 +32,11 @@ class KvSequence {
 
   // Forgets the last n tokens; afterwards rows and outputs are those of a cache that never saw them.
   // Guaranteed for n up to config().rewind_tokens below the largest length so far: what a window gave up then
-  // does not come back. Errors: kInvalidArgument, kFailedPrecondition (names n and the limit); unchanged then.
+  // does not come back. Errors: kInvalidArgument, kFailedPrecondition (names n and the limit); unchanged
+  // then.
   virtual Status Rewind(int64_t n) = 0;
   virtual int64_t rewindable_tokens() const = 0;  // largest n that Rewind accepts now
-  virtual void Clear() = 0;  // REQUIRES that no step over this sequence is open
+  virtual void Clear() = 0;                       // REQUIRES that no step over this sequence is open
 
   // A second sequence with the same rows. Paged: shares blocks until one of the two writes to them.
   virtual Result<std::unique_ptr<KvSequence>> Fork() const = 0;
@@ -58,8 +59,10 @@ class KvStep {
   virtual std::span<const int64_t> positions() const = 0;  // [tokens] absolute, for RoPE
 
   // Appends k and v of every token of the batch to `layer` and attends q to what each may see.
-  //   q [tokens, q_heads, k_dim]  k [tokens, kv_heads, k_dim]  v [tokens, kv_heads, v_dim], null for a latent
-  //   row out [tokens, q_heads, v_dim]
+  //   q [tokens, q_heads, k_dim]
+  //   k [tokens, kv_heads, k_dim]
+  //   v [tokens, kv_heads, v_dim], null for a latent row
+  //   out [tokens, q_heads, v_dim]
   // Each layer once a step. Errors: kInvalidArgument (q_heads not a multiple of kv_heads; a value the codec
   // cannot carry, named), kResourceExhausted, kFailedPrecondition; the step is then over and its tokens are
   // taken back.

@@ -5,8 +5,8 @@
 //     using Element = ...;                            // as stored
 //     static float Decode(Element e);
 //     static constexpr float kMaxMagnitude;           // largest finite value
-//     static constexpr float kRelativeError;          // half a unit in the last place of a normal number, /
-//     value static constexpr float kAbsoluteError;          // half the smallest subnormal
+//     static constexpr float kRelativeError;          // half a unit in the last place, of 1
+//     static constexpr float kAbsoluteError;          // half the smallest subnormal
 //   };
 #pragma once
 

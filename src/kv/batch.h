@@ -37,8 +37,10 @@ class KvBatch {
   std::span<const int64_t> positions() const;  // [tokens] absolute, what RoPE uses
 
   // Appends k, v and attends q for every token of the batch.
-  //   q [tokens, q_heads, k_dim]   k [tokens, kv_heads, k_dim]   v [tokens, kv_heads, v_dim] (null: latent
-  //   row) out [tokens, q_heads, v_dim]
+  //   q [tokens, q_heads, k_dim]
+  //   k [tokens, kv_heads, k_dim]
+  //   v [tokens, kv_heads, v_dim], null for a latent row
+  //   out [tokens, q_heads, v_dim]
   // A layer is attended exactly once a batch, layers in any order. A wrong layer, q_heads or null is an error
   // that changes nothing. A value that a codec cannot carry (kInvalidArgument: names layer, slice, position,
   // head, dim, value, limit) and want of scratch (kResourceExhausted) abort the batch: sequences are as
