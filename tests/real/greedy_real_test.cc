@@ -13,7 +13,7 @@ namespace holdfast {
 namespace {
 
 constexpr double kClearGap = 1.0;
-// Of all steps of both models. The exact f32 weights themselves, in transformers, agree with llama.cpp
+// Of all steps of both models. The file's weights dequantised to f32, products in f32, agree with llama.cpp
 // in 98.6 % of SmolLM2's steps and 96.9 % of Gemma's (half of the others in its Chinese prompt), so asking
 // for more of Gemma alone would ask for llama.cpp's errors.
 constexpr double kSameTopShare = 0.97;
@@ -61,7 +61,7 @@ TEST(GreedyRealTest, OurTopTokenIsThatOfLlamaCpp) {
   Agreement total;
   for (const RealModel& model : kRealModels) {
     const std::string path = RealModelPath(model);
-    if (path.empty()) GTEST_SKIP() << "HOLDFAST_MODELS_DIR does not hold " << model.file;
+    if (path.empty()) GTEST_SKIP() << "the model store does not hold " << model.name;
     ASSERT_NO_FATAL_FAILURE(Compare(model, path, total));
   }
   ASSERT_GT(total.steps, 0);

@@ -3,9 +3,9 @@
 
 #include <gtest/gtest.h>
 
-#include <cstdlib>
-#include <filesystem>
 #include <string>
+
+#include "holdfast/model_store.h"
 
 namespace holdfast {
 
@@ -16,19 +16,19 @@ struct RealModel {
 inline const RealModel kRealModels[] = {{"smollm2", "SmolLM2-135M-Instruct.Q4_1.gguf"},
                                         {"gemma3", "gemma-3-270m-q4_k_m.gguf"}};
 
-// "" where the model is not here.
+// "" where the model is not in the store (holdfast models fetch NAME).
 inline std::string RealModelPath(const RealModel& model) {
-  const char* folder = std::getenv("HOLDFAST_MODELS_DIR");
-  if (folder == nullptr) return "";
-  const auto path = std::filesystem::path(folder) / model.file;
-  return std::filesystem::exists(path) ? path.string() : "";
+  const auto path = ResolveModel(model.name);
+  return path.ok() ? *path : "";
 }
 
 class RealModelTest : public testing::TestWithParam<RealModel> {
  protected:
   void SetUp() override {
     path_ = RealModelPath(GetParam());
-    if (path_.empty()) GTEST_SKIP() << "HOLDFAST_MODELS_DIR does not hold " << GetParam().file;
+    if (path_.empty())
+      GTEST_SKIP() << "the model store does not hold " << GetParam().name << ": holdfast models fetch "
+                   << GetParam().name;
   }
   std::string path_;
 };

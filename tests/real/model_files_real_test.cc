@@ -1,24 +1,15 @@
 // The headers of the two real files.
 #include <gtest/gtest.h>
 
-#include <cstdlib>
-#include <filesystem>
-
 #include "models/model_source.h"
+#include "real_models.h"
 
 namespace holdfast {
 namespace {
 
-// The two real files, where HOLDFAST_MODELS_DIR says they are.
-std::string RealFile(const std::string& name) {
-  const char* folder = std::getenv("HOLDFAST_MODELS_DIR");
-  return folder == nullptr ? "" : std::string(folder) + "/" + name;
-}
-
 TEST(RealModels, SmolLm2IsUnderstood) {
-  const std::string path = RealFile("SmolLM2-135M-Instruct.Q4_1.gguf");
-  if (!std::filesystem::exists(path))
-    GTEST_SKIP() << "HOLDFAST_MODELS_DIR has no SmolLM2-135M-Instruct.Q4_1.gguf";
+  const std::string path = RealModelPath(kRealModels[0]);
+  if (path.empty()) GTEST_SKIP() << "smollm2 is not in the model store";
   const auto source = OpenModelSource(path);
   ASSERT_TRUE(source.ok()) << source.status().message();
   EXPECT_EQ(source->config.layers, 30);
@@ -42,8 +33,8 @@ TEST(RealModels, SmolLm2IsUnderstood) {
 }
 
 TEST(RealModels, Gemma3IsUnderstood) {
-  const std::string path = RealFile("gemma-3-270m-q4_k_m.gguf");
-  if (!std::filesystem::exists(path)) GTEST_SKIP() << "HOLDFAST_MODELS_DIR has no gemma-3-270m-q4_k_m.gguf";
+  const std::string path = RealModelPath(kRealModels[1]);
+  if (path.empty()) GTEST_SKIP() << "gemma3 is not in the model store";
   const auto source = OpenModelSource(path);
   ASSERT_TRUE(source.ok()) << source.status().message();
   EXPECT_EQ(source->config.layers, 18);
