@@ -50,6 +50,8 @@ Result<AttentionBenchOptions> AttentionOptions(const BenchOptions& b) {
     if (!storage.ok()) return WrongCommandLine("--storage: " + storage.status().message());
     options.storages.push_back(*storage);
   }
+  if (options.codecs.empty()) return WrongCommandLine("--codecs: the list is empty");
+  if (options.storages.empty()) return WrongCommandLine("--storage: the list is empty");
   std::string heads = b.heads;
   if (const size_t slash = heads.find('/'); slash != std::string::npos) heads[slash] = ',';
   auto counts = ParseNumbers("--heads", heads);

@@ -46,7 +46,7 @@ Status Converse(const Chat& c, Engine& engine, Session& session, double load_ms)
   if (!c.system.empty()) turns.push_back({"system", c.system});
   const GenerateOptions options = c.generation.Resolve(c.common.batch_tokens);
   Json answers = Json::array();
-  Figures figures{{}, load_ms};
+  Figures figures{{}, load_ms, FinishReason::kNone};
   std::string line;
   while (ReadTurn(terminal, line)) {
     turns.push_back({"user", line});
@@ -61,6 +61,7 @@ Status Converse(const Chat& c, Engine& engine, Session& session, double load_ms)
     if (!outcome.ok()) return outcome.status();
     turns.push_back({"assistant", outcome->text});
     figures.stats = session.stats();
+    figures.finish = outcome->finish;
     if (c.common.json) {
       answers.push_back(TurnJson(session, *outcome, figures));
     } else {
@@ -72,7 +73,7 @@ Status Converse(const Chat& c, Engine& engine, Session& session, double load_ms)
   }
   if (c.common.json) {
     std::printf("%s\n", ToJsonText(Json{{"turns", answers}}).c_str());
-  } else if (!terminal) {
+  } else if (!terminal && figures.finish != FinishReason::kNone) {
     PrintFigures(figures);
   }
   return OkStatus();

@@ -78,12 +78,9 @@ void AddEval(CLI::App& program, Action& action) {
       ->capture_default_str();
   app->add_option("--chunks", e->chunks, "chunks from the start; 0: all")
       ->check(CLI::Range(int64_t{0}, int64_t{1} << 40));
-  app->add_option("-b,--batch", e->common.batch_tokens, "prefill chunk in tokens")
-      ->check(CLI::Range(1, 1 << 20))
-      ->capture_default_str();
+  e->common.AddShape(*app);
   app->add_option("--kv-cache", e->schemes, "schemes, separated by commas: f16,int8,f16:int8")
       ->capture_default_str();
-  app->add_option("--kv-storage", e->common.storage, "contiguous or paged")->capture_default_str();
   app->add_flag("--exact", e->exact, "weights dequantised, products in f32: measures the cache alone; slow");
   app->callback([e, &action] { action = [e] { return Run(*e); }; });
 }

@@ -59,7 +59,7 @@ Status Run(const Generate& g) {
   if (Status s = (*session)->Start(*tokens, options); !s.ok()) return s;
   auto outcome = RunSession(**session, g.common.json ? nullptr : StreamToStandardOutput);
   if (!outcome.ok()) return outcome.status();
-  const Figures figures{(*session)->stats(), load_ms};
+  const Figures figures{(*session)->stats(), load_ms, outcome->finish};
   if (g.common.json) {
     PrintJson(**session, *outcome, figures, options.sampling.seed);
   } else {

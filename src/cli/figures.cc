@@ -49,9 +49,10 @@ void PrintFigures(const Figures& f) {
   const GenerationStats& s = f.stats;
   std::fprintf(stderr,
                "prompt %lld tokens (%lld reused), %.1f tokens/s; %lld tokens generated, %.1f tokens/s; "
-               "loaded in %.0f ms\n",
+               "ended by %s; loaded in %.0f ms\n",
                static_cast<long long>(s.prompt_tokens), static_cast<long long>(s.reused_tokens),
-               PrefillRate(s), static_cast<long long>(s.completion_tokens), DecodeRate(s), f.load_ms);
+               PrefillRate(s), static_cast<long long>(s.completion_tokens), DecodeRate(s),
+               std::string(FinishReasonName(f.finish)).c_str(), f.load_ms);
   std::fprintf(stderr, "cache: %lld bytes a token, %.2f MiB live, %.2f MiB allocated, %.2f MiB planned\n",
                static_cast<long long>(s.bytes_per_token), Mib(s.live_bytes), Mib(s.allocated_bytes),
                Mib(s.planned_bytes));

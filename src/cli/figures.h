@@ -10,6 +10,7 @@ namespace holdfast::cli {
 struct Figures {
   GenerationStats stats;
   double load_ms = 0;
+  FinishReason finish = FinishReason::kNone;
 };
 
 Json UsageJson(const GenerationStats& stats);

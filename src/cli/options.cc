@@ -32,7 +32,7 @@ void CommonOptions::AddJson(CLI::App& app) {
   app.add_flag("--json", json, "one JSON object on standard output and nothing else there");
 }
 
-void CommonOptions::AddCache(CLI::App& app) {
+void CommonOptions::AddShape(CLI::App& app) {
   const auto positive = CLI::Range(int64_t{1}, int64_t{1} << 40);
   const auto count = CLI::Range(int64_t{0}, int64_t{1} << 40);
   app.add_option("-c,--max-context", max_context, "positions a sequence may hold; default: the model's")
@@ -40,10 +40,6 @@ void CommonOptions::AddCache(CLI::App& app) {
   app.add_option("-b,--batch", batch_tokens, "prefill chunk in tokens")
       ->check(CLI::Range(1, 1 << 20))
       ->capture_default_str();
-  auto* both =
-      app.add_option("--kv-cache", kv_cache, "codec of K and V, or K:V (f16, f16:int8); default f16");
-  app.add_option("--cache-type-k", type_k, "codec of K")->excludes(both);
-  app.add_option("--cache-type-v", type_v, "codec of V")->excludes(both);
   app.add_option("--kv-storage", storage, "contiguous or paged")->capture_default_str();
   app.add_option("--kv-block-tokens", block_tokens, "tokens a block of paged storage: 16, 32, 64, 128 or 256")
       ->capture_default_str();
@@ -54,6 +50,14 @@ void CommonOptions::AddCache(CLI::App& app) {
   app.add_option("--rewind-tokens", rewind_tokens, "tokens that can always be taken back")
       ->check(CLI::Range(0, 1 << 20))
       ->capture_default_str();
+}
+
+void CommonOptions::AddCache(CLI::App& app) {
+  AddShape(app);
+  auto* both =
+      app.add_option("--kv-cache", kv_cache, "codec of K and V, or K:V (f16, f16:int8); default f16");
+  app.add_option("--cache-type-k", type_k, "codec of K")->excludes(both);
+  app.add_option("--cache-type-v", type_v, "codec of V")->excludes(both);
 }
 
 Result<std::pair<CodecId, CodecId>> ParseKvCache(const std::string& spec) {

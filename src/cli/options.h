@@ -31,7 +31,8 @@ struct CommonOptions {
   int64_t window_tokens = 0, sink_tokens = 0;
 
   void AddModel(CLI::App& app);  // -m -t
-  void AddCache(CLI::App& app);  // -c -b and all --kv-*
+  void AddShape(CLI::App& app);  // -c -b and what --kv-* says but for codecs
+  void AddCache(CLI::App& app);  // those and the codecs
   void AddJson(CLI::App& app);
 
   // Errors: kInvalidArgument, naming the option; that is a wrong command line (exit 2).

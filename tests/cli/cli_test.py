@@ -63,6 +63,8 @@ class ExitCodes(unittest.TestCase):
         self.check(2, ["generate", "-m", MODEL, "--tokens", "1", "--top-p", "0"], "top-p")
         self.check(2, ["generate", "-m", MODEL, "--tokens", "1", "-c", "0"], "-c")
         self.check(2, ["bench", "attention", "--heads", "9"], "9")
+        self.check(2, ["bench", "attention", "--codecs", ",", "--rows", "16"], "--codecs")
+        self.check(2, ["bench", "attention", "--storage", ",", "--rows", "16"], "--storage")
         self.check(2, ["inspect", "-m", MODEL, "--tokens", "1", "--logits-last", "1"], "logits")
 
     def test_any_other_error_exits_1_and_names_value_and_limit(self):
@@ -130,6 +132,7 @@ class Generate(unittest.TestCase):
         out = run_json(*[a if a != "24" else "-1" for a in self.BASE], "-c", "12")
         self.assertEqual(out["finish_reason"], "context")
         self.assertEqual(out["usage"]["completion_tokens"], 12 - 5 + 1)
+        self.assertIn("ended by context", run(*[a if a != "24" else "-1" for a in self.BASE], "-c", "12").stderr)
 
     def test_a_stop_string_is_cut_off(self):
         text = run_json(*self.BASE)["text"]
@@ -213,11 +216,14 @@ class EvalAndBench(unittest.TestCase):
         with tempfile.NamedTemporaryFile("w", suffix=".txt") as f:
             f.write("the quick brown fox jumps over the lazy dog. " * 12)
             f.flush()
-            out = run_json("eval", "-m", MODEL, "-f", f.name, "--context", "32", "--chunks", "2", "--kv-cache", "f32,f16,int8")
+            arguments = ["eval", "-m", MODEL, "-f", f.name, "--context", "32", "--chunks", "2", "--kv-cache"]
+            out = run_json(*arguments, "f32,f16,int8")
+            windowed = run_json(*arguments, "f32", "--kv-storage", "paged", "--kv-window-size", "8", "--kv-window-keep", "2")
         self.assertEqual([c["kv_cache"] for c in out["cells"]], ["f32", "f16", "int8"])
         for cell in out["cells"]:
             self.assertEqual((cell["chunks"], cell["targets"]), (2, 2 * 15))
             self.assertAlmostEqual(cell["perplexity"] / out["cells"][0]["perplexity"], 1.0, delta=0.02)
+        self.assertNotEqual(windowed["cells"][0]["perplexity"], out["cells"][0]["perplexity"])
 
     def test_bench_cells(self):
         out = run_json("bench", "append", "--rows", "16")
