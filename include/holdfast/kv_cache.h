@@ -4,8 +4,8 @@
 //   auto sequence = kv->NewSequence(config).value();
 //   const holdfast::KvSlice slice{sequence.get(), tokens};
 //   auto step = kv->Begin({&slice, 1}).value();                        // positions are known from here on
-//   for (layer ...) step->Attend(layer, q_heads, q, k, v, rule, out);  // q and k rotated, flat over the
-//   batch step->Commit();
+//   for (layer ...) step->Attend(layer, q_heads, q, k, v, rule, out);  // q and k are rotated already
+//   step->Commit();
 //
 // A model hands over projected, rotated q, k, v and gets the output back. It never sees a window's
 // arithmetic, a codec, a storage or who else is in the batch.
