@@ -47,7 +47,8 @@ void Activations::Set(const float* x, int64_t rows, int64_t cols, int64_t stride
   s.rows = rows;
   s.cols = cols;
   s.stride = stride;
-  s.quantized = s.grouped = false;
+  s.parts = 0;
+  s.grouped = false;
   s.slots = rows == 0 ? 0 : (s.groups() - 1) * kGroupRows + SlotsOf(rows, (s.groups() - 1) * kGroupRows);
   s.blocks = cols / kBlockInputs;
 }
@@ -62,46 +63,53 @@ int64_t Activations::bytes() const {
   return static_cast<int64_t>(state_->memory.capacity() + state_->float_memory.capacity());
 }
 
-void Activations::State::Quantize(Isa isa, ThreadPool& pool) {
-  if (quantized || rows == 0) return;
+void Activations::State::Quantize(int wanted, Isa isa, ThreadPool& pool) {
+  if (parts >= wanted || rows == 0) return;
+  parts = wanted;
   assert(cols % kBlockInputs == 0);
   const int64_t cells = slots * blocks;
-  int64_t bytes = RoundUp(cells * kBlockInputs, kAlignment) + RoundUp(cells * 4, kAlignment);
-  for (int kind = 0; kind < kAuxKinds; ++kind) bytes += RoundUp(cells * 4 * AuxPerBlock(kind), kAlignment);
-  std::byte* p = Grow(memory, bytes);
-  codes = reinterpret_cast<int8_t*>(p);
-  p += RoundUp(cells * kBlockInputs, kAlignment);
+  int64_t part_bytes = RoundUp(cells * kBlockInputs, kAlignment);
+  for (int kind = 0; kind < kAuxKinds; ++kind)
+    part_bytes += RoundUp(cells * 4 * AuxPerBlock(kind), kAlignment);
+  std::byte* p = Grow(memory, RoundUp(cells * 4, kAlignment) + parts * part_bytes);
   scales = reinterpret_cast<float*>(p);
   p += RoundUp(cells * 4, kAlignment);
-  for (int kind = 0; kind < kAuxKinds; ++kind) {
-    aux[kind] = p;
-    p += RoundUp(cells * 4 * AuxPerBlock(kind), kAlignment);
+  for (int i = 0; i < parts; ++i) {
+    part[i].codes = reinterpret_cast<int8_t*>(p);
+    p += RoundUp(cells * kBlockInputs, kAlignment);
+    for (int kind = 0; kind < kAuxKinds; ++kind) {
+      part[i].aux[kind] = p;
+      p += RoundUp(cells * 4 * AuxPerBlock(kind), kAlignment);
+    }
   }
   const QuantizeKernels& kernels = HOLDFAST_SELECT_KERNELS(isa, kQuantizeKernels);
+  const auto quantize_row = parts == 2 ? kernels.quantize_row_in_two_parts : kernels.quantize_row;
   const auto quantize_group = [&](int64_t g, int) {
     QuantizeCall call;
     call.blocks = blocks;
     call.slots = SlotsOf(rows, g * kGroupRows);
     const int64_t at = g * kGroupRows * blocks;
-    call.codes = codes + at * kBlockInputs;
+    call.codes = part[0].codes + at * kBlockInputs;
     call.scales = scales + at;
+    if (parts == 2) call.fine_codes = part[1].codes + at * kBlockInputs;
     for (int kind = 0; kind < kAuxKinds; ++kind) {
-      call.aux[kind] = static_cast<std::byte*>(aux[kind]) + at * 4 * AuxPerBlock(kind);
+      const int64_t offset = at * 4 * AuxPerBlock(kind);
+      call.aux[kind] = static_cast<std::byte*>(part[0].aux[kind]) + offset;
+      if (parts == 2) call.fine_aux[kind] = static_cast<std::byte*>(part[1].aux[kind]) + offset;
     }
     const auto here = static_cast<int>(std::min<int64_t>(rows - g * kGroupRows, call.slots));
     for (call.slot = 0; call.slot < here; ++call.slot) {
       call.x = x + (g * kGroupRows + call.slot) * stride;
-      kernels.quantize_row(call);
+      quantize_row(call);
     }
     // Slots without a row repeat the last one: their results are never stored, only finite work.
-    for (; call.slot < call.slots; ++call.slot) kernels.quantize_row(call);
+    for (; call.slot < call.slots; ++call.slot) quantize_row(call);
   };
   if (rows <= kInlineRows) {
     quantize_group(0, 0);
   } else {
     pool.ParallelFor(groups(), quantize_group);
   }
-  quantized = true;
 }
 
 void Activations::State::GroupFloats(ThreadPool& pool) {
@@ -133,9 +141,13 @@ void Activations::State::DescribeGroup(int64_t g, int format, PanelCall& call) c
   }
   const int64_t at = g * kGroupRows * blocks;
   const int kind = AuxOf(format);
-  call.codes = codes + at * kBlockInputs;
+  const int64_t offset = at * 4 * AuxPerBlock(kind);
+  call.codes = part[0].codes + at * kBlockInputs;
   call.scales = scales + at;
-  call.aux = static_cast<const std::byte*>(aux[kind]) + at * 4 * AuxPerBlock(kind);
+  call.aux = static_cast<const std::byte*>(part[0].aux[kind]) + offset;
+  if (parts < 2) return;
+  call.fine_codes = part[1].codes + at * kBlockInputs;
+  call.fine_aux = static_cast<const std::byte*>(part[1].aux[kind]) + offset;
 }
 
 }  // namespace holdfast

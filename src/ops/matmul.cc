@@ -9,6 +9,7 @@
 namespace holdfast {
 
 HOLDFAST_DECLARE_KERNELS(IntegerKernels, kIntegerKernels)
+HOLDFAST_DECLARE_KERNELS(IntegerKernels, kTwoPartKernels)
 HOLDFAST_DECLARE_KERNELS(FloatKernels, kFloatKernels)
 
 namespace {
@@ -22,11 +23,13 @@ constexpr int64_t kTasksPerThread = 8;
 
 struct Kernels {
   const IntegerKernels& integer;
+  const IntegerKernels& two_part;
   const FloatKernels& floating;
 
-  PanelKernel For(int format, int slots) const {
+  PanelKernel For(int format, bool two_parts, int slots) const {
     const int i = __builtin_ctz(static_cast<unsigned>(slots));
-    return IsInteger(format) ? integer.run[format][i] : floating.run[format][i];
+    if (!IsInteger(format)) return floating.run[format][i];
+    return two_parts ? two_part.run[format][i] : integer.run[format][i];
   }
 };
 
@@ -66,7 +69,7 @@ struct Plan {
       for (int64_t g = first_group; g < last_group; ++g) {
         x.DescribeGroup(g, w.format, call);
         call.out = product.out + g * kGroupRows * product.out_stride + output;
-        kernels.For(w.format, SlotsOf(x.rows, g * kGroupRows))(call);
+        kernels.For(w.format, product.two_parts, SlotsOf(x.rows, g * kGroupRows))(call);
       }
     }
   }
@@ -108,14 +111,20 @@ void RunProducts(const Plan& plan, ThreadPool& pool) {
 void MatMul(Activations& activations, std::span<const Product> products, Isa isa, ThreadPool& pool) {
   Activations::State& x = activations.state();
   if (x.rows == 0 || products.empty()) return;
-  bool integer = false, floating = false;
+  int parts = 0;
+  bool floating = false;
   for (const Product& p : products) {
     assert(p.weight->cols() == x.cols);
-    (p.weight->integer_activations() ? integer : floating) = true;
+    if (p.weight->integer_activations()) {
+      parts = std::max(parts, p.two_parts ? 2 : 1);
+    } else {
+      floating = true;
+    }
   }
-  if (integer) x.Quantize(isa, pool);
+  if (parts > 0) x.Quantize(parts, isa, pool);
   if (floating) x.GroupFloats(pool);
   const Kernels kernels{HOLDFAST_SELECT_KERNELS(isa, kIntegerKernels),
+                        HOLDFAST_SELECT_KERNELS(isa, kTwoPartKernels),
                         HOLDFAST_SELECT_KERNELS(isa, kFloatKernels)};
   const int64_t group_bytes = kGroupRows * x.cols * (floating ? int64_t{sizeof(float)} : int64_t{1});
   const int64_t groups_per_block = std::max<int64_t>(1, kRowBlockBytes / group_bytes);

@@ -79,6 +79,9 @@ struct Product {
   int64_t out_stride = 0;
   const float* bias = nullptr;  // [weight->rows()] or null
   bool accumulate = false;  // add to out (a residual) instead of overwriting it: out = out + (product + bias)
+  // Integer products: the input as two int8 parts, coarse and fine, some fifteen bits in all, for an output
+  // whose error nothing averages out. Twice the dots; the weights are still read once.
+  bool two_parts = false;
 };
 
 // All products in one parallel region; they share the activations. REQUIRES weight->cols() == x.cols().

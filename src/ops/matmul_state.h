@@ -36,20 +36,25 @@ int SlotsOf(int64_t rows, int64_t first);
 struct Activations::State {
   const float* x = nullptr;
   int64_t rows = 0, cols = 0, stride = 0;
-  bool quantized = false, grouped = false;
-  std::vector<std::byte> memory;        // codes, scales, aux
+  int parts = 0;  // in which x is quantised: 0 = not yet
+  bool grouped = false;
+  std::vector<std::byte> memory;        // scales, then each part's codes and aux
   std::vector<std::byte> float_memory;  // floats regrouped
 
   int64_t slots = 0;  // over all groups
   int64_t blocks = 0;
-  int8_t* codes = nullptr;
   float* scales = nullptr;
-  void* aux[kAuxKinds] = {};
+  struct Part {
+    int8_t* codes = nullptr;
+    void* aux[kAuxKinds] = {};
+  };
+  Part part[2];  // coarse, fine
   const float* floats = nullptr;
 
   int64_t groups() const { return (rows + kGroupRows - 1) / kGroupRows; }
-  // Prepare what integer, float products read. Once per Set.
-  void Quantize(Isa isa, ThreadPool& pool);
+  // Prepare what integer products with input in `wanted` (1 or 2) parts read, and what float products read.
+  // Once per Set; the first part is the same bits whatever is wanted.
+  void Quantize(int wanted, Isa isa, ThreadPool& pool);
   void GroupFloats(ThreadPool& pool);
   // Fills the part of a call that names group g.
   void DescribeGroup(int64_t g, int format, PanelCall& call) const;

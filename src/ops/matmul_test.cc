@@ -226,11 +226,11 @@ PackedMatrix Pack(const Case& c, const std::vector<std::byte>& data, bool exact,
 
 // Rows [first, first + rows) of x times w.
 std::vector<float> Multiply(const PackedMatrix& w, const std::vector<float>& x, int64_t first, int64_t rows,
-                            Isa isa, ThreadPool& pool) {
+                            Isa isa, ThreadPool& pool, bool two_parts = false) {
   Activations activations;
   activations.Set(x.data() + first * w.cols(), rows, w.cols(), w.cols());
   std::vector<float> out(static_cast<size_t>(rows * w.rows()), -77.0f);
-  const Product product{.weight = &w, .out = out.data(), .out_stride = w.rows()};
+  const Product product{.weight = &w, .out = out.data(), .out_stride = w.rows(), .two_parts = two_parts};
   MatMul(activations, {&product, 1}, isa, pool);
   return out;
 }
@@ -281,16 +281,53 @@ TEST_P(MatMulTypes, GivesARowTheSameBitsInAnyCompanyAndOnAnyThreads) {
   const auto x = RandomActivations(kRows, c.cols, 4);
   const PackedMatrix packed = Pack(c, data, false, *two);
   for (Isa isa : SupportedIsas()) {
-    const auto all = Multiply(packed, x, 0, kRows, isa, *two);
-    EXPECT_EQ(all, Multiply(packed, x, 0, kRows, isa, *one)) << IsaName(isa);
-    for (int64_t rows : {1, 2, 3, 5, 9, 17}) {
-      for (int64_t first = 0; first + rows <= kRows; first += 23) {
-        const auto some = Multiply(packed, x, first, rows, isa, *two);
-        const std::vector<float> expected(all.begin() + first * c.rows,
-                                          all.begin() + (first + rows) * c.rows);
-        ASSERT_EQ(some, expected) << IsaName(isa) << " rows " << first << " + " << rows;
+    for (bool two_parts : {false, true}) {
+      const auto all = Multiply(packed, x, 0, kRows, isa, *two, two_parts);
+      EXPECT_EQ(all, Multiply(packed, x, 0, kRows, isa, *one, two_parts)) << IsaName(isa);
+      for (int64_t rows : {1, 2, 3, 5, 9, 17}) {
+        for (int64_t first = 0; first + rows <= kRows; first += 23) {
+          const auto some = Multiply(packed, x, first, rows, isa, *two, two_parts);
+          const std::vector<float> expected(all.begin() + first * c.rows,
+                                            all.begin() + (first + rows) * c.rows);
+          ASSERT_EQ(some, expected) << IsaName(isa) << " rows " << first << " + " << rows << " two parts "
+                                    << two_parts;
+        }
       }
     }
+  }
+}
+
+// 254 times finer codes: what rounding costs must shrink by about as much (half of that is left to chance).
+TEST_P(MatMulTypes, InTwoPartsIsAHundredTimesCloserToTheUnroundedInput) {
+  const Case c = GetParam();
+  const auto pool = Threads(2);
+  const auto data = RandomWeights(c.type, c.rows, c.cols, 12);
+  const auto weights = ReferenceWeights(c.type, data, c.rows, c.cols);
+  const PackedMatrix packed = Pack(c, data, false, *pool);
+  constexpr int64_t kRows = 70;
+  const auto x = RandomActivations(kRows, c.cols, 13);
+  if (!packed.integer_activations()) {  // float products round nothing
+    EXPECT_EQ(Multiply(packed, x, 0, kRows, ActiveIsa(), *pool, true),
+              Multiply(packed, x, 0, kRows, ActiveIsa(), *pool, false));
+    return;
+  }
+  for (Isa isa : SupportedIsas()) {
+    double error[2] = {0, 0};
+    for (bool two_parts : {false, true}) {
+      const auto out = Multiply(packed, x, 0, kRows, isa, *pool, two_parts);
+      for (int64_t r = 0; r < kRows; ++r) {
+        for (int64_t o = 0; o < c.rows; ++o) {
+          double expected = 0;
+          for (int64_t k = 0; k < c.cols; ++k) {
+            expected += static_cast<double>(x[static_cast<size_t>(r * c.cols + k)]) *
+                        weights[static_cast<size_t>(o * c.cols + k)];
+          }
+          const double difference = static_cast<double>(out[static_cast<size_t>(r * c.rows + o)]) - expected;
+          error[two_parts ? 1 : 0] += difference * difference;
+        }
+      }
+    }
+    EXPECT_LT(std::sqrt(error[1]), std::sqrt(error[0]) / 100) << IsaName(isa);
   }
 }
 
@@ -347,6 +384,25 @@ TEST(MatMul, SharesOneCallBetweenProductsOfDifferentTypes) {
   }
 }
 
+TEST(MatMul, TakesInputInOneAndInTwoPartsInTheSameCall) {
+  const auto pool = Threads(2);
+  const Case c{DType::kQ4_1, 33, 64};
+  const PackedMatrix w = Pack(c, RandomWeights(c.type, c.rows, c.cols, 14), false, *pool);
+  const auto x = RandomActivations(5, 64, 15);
+  std::vector<float> one(5 * 33), two(5 * 33);
+  const Product products[] = {
+      {.weight = &w, .out = one.data(), .out_stride = 33},
+      {.weight = &w, .out = two.data(), .out_stride = 33, .two_parts = true},
+  };
+  Activations activations;
+  activations.Set(x.data(), 5, 64, 64);
+  MatMul(activations, {products, 1}, ActiveIsa(), *pool);  // then again, with a second part to add
+  MatMul(activations, products, ActiveIsa(), *pool);
+  EXPECT_EQ(one, Multiply(w, x, 0, 5, ActiveIsa(), *pool));
+  EXPECT_EQ(two, Multiply(w, x, 0, 5, ActiveIsa(), *pool, true));
+  EXPECT_NE(one, two);
+}
+
 TEST(MatMul, AddsBiasThenResidualAndTouchesNothingElse) {
   const auto pool = Threads(2);
   for (DType type : {DType::kQ5_1, DType::kF32}) {
@@ -395,10 +451,12 @@ TEST(MatMul, NeverTurnsANonFiniteActivationIntoANumber) {
       auto x = RandomActivations(3, 256, 11);
       x[256 + 100] = bad;
       for (Isa isa : SupportedIsas()) {
-        const auto out = Multiply(w, x, 0, 3, isa, *pool);
-        for (size_t i = 0; i < 48; ++i) {
-          ASSERT_EQ(std::isfinite(out[i]), i < 16 || i >= 32)
-              << GetDTypeTraits(type).name << " " << IsaName(isa) << " " << i;
+        for (bool two_parts : {false, true}) {
+          const auto out = Multiply(w, x, 0, 3, isa, *pool, two_parts);
+          for (size_t i = 0; i < 48; ++i) {
+            ASSERT_EQ(std::isfinite(out[i]), i < 16 || i >= 32)
+                << GetDTypeTraits(type).name << " " << IsaName(isa) << " " << i;
+          }
         }
       }
     }

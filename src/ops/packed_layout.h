@@ -85,6 +85,10 @@ constexpr int64_t PanelBytes(int format, int64_t cols) {
          (kPackedTraits[format].code_bits * cols * kPanelOutputs / 8 + 63) / 64 * 64;
 }
 
+// Activations in two parts: x = scale * (code + fine_code * kFineStep), fine_code within -127 to 127, some
+// fifteen bits. The second part's codes and numbers lie as the first's do; its kAuxSum is that of both.
+inline constexpr float kFineStep = 1.0f / 254.0f;
+
 // One 32-bit number a block and row that the formula needs besides code and scale (q6_K: two, one per 16
 // inputs).
 enum AuxKind : int {

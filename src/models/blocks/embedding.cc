@@ -12,23 +12,6 @@ namespace {
 
 constexpr int64_t kTokensPerTask = 16;
 
-// Values that share one scale when a product quantises its input (ops/matmul.h).
-constexpr int64_t kBlockInputs = 32;
-// Rows up to which both parts of a split input share one product and its one reading of the weights.
-constexpr int64_t kJoinedRows = 8;
-constexpr int64_t kValuesPerTask = 16384;
-
-// x = coarse + fine: coarse is what an int8 block carries without loss.
-void SplitBlock(const float* x, int64_t n, float* coarse, float* fine) {
-  float largest = 0.0f;
-  for (int64_t i = 0; i < n; ++i) largest = std::max(largest, std::fabs(x[i]));
-  const float scale = largest / 127.0f;
-  for (int64_t i = 0; i < n; ++i) {
-    coarse[i] = scale > 0.0f ? scale * std::nearbyint(x[i] / scale) : 0.0f;
-    fine[i] = x[i] - coarse[i];
-  }
-}
-
 }  // namespace
 
 Result<Embedding> Embedding::Load(const ModelConfig& config, WeightLoader& loader) {
@@ -75,44 +58,12 @@ Result<LmHead> LmHead::Load(const ModelConfig& config, const Embedding& embeddin
   return head;
 }
 
-Status LmHead::MultiplySplit(ForwardPass& pass, float* logits) const {
-  const int64_t dim = pass.config.hidden_dim;
-  const int64_t vocab = pass.config.vocab_size;
-  const int64_t rows = pass.rows();
-  float* coarse = pass.scratch.split();
-  float* fine = coarse + rows * dim;
-  for (int64_t i = 0; i < rows * dim; i += kBlockInputs) {
-    SplitBlock(pass.scratch.branch() + i, std::min(kBlockInputs, rows * dim - i), coarse + i, fine + i);
-  }
-  if (rows > kJoinedRows) {  // many rows: reading the weights twice costs little beside the products
-    const Product first{matrix_.get(), logits, vocab, nullptr, false};
-    const Product second{matrix_.get(), logits, vocab, nullptr, true};
-    pass.Multiply(coarse, rows, dim, {&first, 1});
-    pass.Multiply(fine, rows, dim, {&second, 1});
-    return OkStatus();
-  }
-  HF_ASSIGN_OR_RETURN(float* both, pass.scratch.ReserveJoined(2 * rows * vocab));
-  const Product product{matrix_.get(), both, vocab, nullptr, false};
-  pass.Multiply(coarse, 2 * rows, dim, {&product, 1});
-  const float* rest = both + rows * vocab;
-  const int64_t values = rows * vocab;
-  pass.pool.ParallelFor(CeilDiv(values, kValuesPerTask), [&](int64_t task, int) {
-    const int64_t end = std::min(values, (task + 1) * kValuesPerTask);
-    for (int64_t i = task * kValuesPerTask; i < end; ++i) logits[i] = both[i] + rest[i];
-  });
-  return OkStatus();
-}
-
 Status LmHead::Run(ForwardPass& pass, float* logits) const {
   if (pass.rows() == 0) return OkStatus();
   const int64_t vocab = pass.config.vocab_size;
   norm_.Apply(pass, pass.scratch.residual(), pass.rows(), pass.scratch.branch());
-  if (matrix_->integer_activations()) {
-    HF_RETURN_IF_ERROR(MultiplySplit(pass, logits));
-  } else {
-    const Product product{matrix_.get(), logits, vocab, nullptr, false};
-    pass.Multiply(pass.scratch.branch(), pass.rows(), pass.config.hidden_dim, {&product, 1});
-  }
+  const Product product{.weight = matrix_.get(), .out = logits, .out_stride = vocab, .two_parts = true};
+  pass.Multiply(pass.scratch.branch(), pass.rows(), pass.config.hidden_dim, {&product, 1});
   const float cap = pass.config.final_softcap;
   if (cap <= 0.0f) return OkStatus();
   pass.pool.ParallelFor(pass.rows(), [&](int64_t row, int) {

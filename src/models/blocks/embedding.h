@@ -37,17 +37,13 @@ class LmHead {
   // Errors: kResourceExhausted.
   //
   // An error of the head's input goes straight into the logits, with no layer after it to average it out. So
-  // where products take int8 activations, the input is split into what int8 carries exactly and the rest, and
-  // logits are the sum of both products: twice the integer dots over weights that are read once, for some
-  // fifteen bits of activation.
+  // where products take int8 activations, the input goes in two parts (Product::two_parts).
   Status Run(ForwardPass& pass, float* logits) const;
 
   // Without a matrix that is shared with the embeddings.
   int64_t bytes() const { return norm_.bytes() + (shared_ ? 0 : matrix_->bytes()); }
 
  private:
-  Status MultiplySplit(ForwardPass& pass, float* logits) const;
-
   Norm norm_;
   std::shared_ptr<const PackedMatrix> matrix_;
   bool shared_ = false;

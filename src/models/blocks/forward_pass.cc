@@ -32,7 +32,7 @@ ForwardScratch::ForwardScratch(const ModelConfig& config)
 
 Status ForwardScratch::Reserve(int64_t tokens) {
   if (tokens <= tokens_) return OkStatus();
-  const int64_t width = 2 * hidden_ + std::max({2 * q_ + 2 * kv_, 2 * ffn_, 2 * hidden_});
+  const int64_t width = 2 * hidden_ + std::max(2 * q_ + 2 * kv_, 2 * ffn_);
   const auto floats = CheckedMul(width, tokens);
   const auto bytes = floats ? CheckedMul(*floats, sizeof(float)) : std::nullopt;
   if (!bytes) {
@@ -44,15 +44,6 @@ Status ForwardScratch::Reserve(int64_t tokens) {
   HF_ASSIGN_OR_RETURN(buffer_, HugeBuffer::Allocate(*bytes));
   tokens_ = tokens;
   return OkStatus();
-}
-
-Result<float*> ForwardScratch::ReserveJoined(int64_t floats) {
-  const int64_t bytes = floats * static_cast<int64_t>(sizeof(float));
-  if (joined_.size_bytes() < bytes) {
-    joined_ = HugeBuffer();
-    HF_ASSIGN_OR_RETURN(joined_, HugeBuffer::Allocate(bytes));
-  }
-  return reinterpret_cast<float*>(joined_.data());
 }
 
 void ForwardPass::NarrowToWanted() {

@@ -23,9 +23,7 @@ class ForwardScratch {
 
   // Room for a batch of `tokens`. Errors: kResourceExhausted.
   Status Reserve(int64_t tokens);
-  int64_t bytes() const {
-    return buffer_.size_bytes() + joined_.size_bytes() + activations.bytes() + rotary.bytes();
-  }
+  int64_t bytes() const { return buffer_.size_bytes() + activations.bytes() + rotary.bytes(); }
 
   float* residual() { return At(0); }  // [tokens, hidden_dim] the residual stream
   float* branch() {
@@ -38,11 +36,6 @@ class ForwardScratch {
   float* gate() { return At(2 * hidden_); }              // [tokens, ffn_dim]
   float* up() { return At(2 * hidden_ + ffn_); }         // [tokens, ffn_dim]
 
-  float* split() { return At(2 * hidden_); }  // [2, wanted rows, hidden_dim] the head's input in two parts
-  // [floats] for the head's products before they are added up; valid until the next call. Errors:
-  // kResourceExhausted.
-  Result<float*> ReserveJoined(int64_t floats);
-
   Activations activations;  // the prepared input of the product at hand
   RotaryEmbeddings rotary;  // with the angles of the pass at hand
 
@@ -51,7 +44,7 @@ class ForwardScratch {
 
   int64_t hidden_, q_, kv_, ffn_;  // floats a token, in whole cache lines
   int64_t tokens_ = 0;
-  HugeBuffer buffer_, joined_;
+  HugeBuffer buffer_;
 };
 
 // One pass over a flat batch. Rows of the residual stream are the batch's tokens, until the last layer has

@@ -18,6 +18,8 @@ struct PanelCall {
   const int8_t* codes = nullptr;     // the group's, integer formats
   const float* scales = nullptr;
   const void* aux = nullptr;
+  const int8_t* fine_codes = nullptr;  // products in two parts; laid out as codes and aux are
+  const void* fine_aux = nullptr;
   const float* floats = nullptr;  // [cols][S], float formats
   int rows = 0;                   // rows of the group that exist, at most S
   float* out = nullptr;           // row 0, output 0 of the first panel
@@ -27,6 +29,7 @@ struct PanelCall {
 };
 using PanelKernel = void (*)(const PanelCall&);
 
+// For input in one part, and, as a table of its own, in two.
 struct IntegerKernels {
   PanelKernel run[kPackedFormats][kSlotCounts];  // null for float formats
 };
@@ -42,9 +45,12 @@ struct QuantizeCall {
   int8_t* codes = nullptr;  // the group's
   float* scales = nullptr;
   void* aux[kAuxKinds] = {};
+  int8_t* fine_codes = nullptr;  // written by quantize_row_in_two_parts only
+  void* fine_aux[kAuxKinds] = {};
 };
 struct QuantizeKernels {
   void (*quantize_row)(const QuantizeCall&);
+  void (*quantize_row_in_two_parts)(const QuantizeCall&);
 };
 
 }  // namespace holdfast

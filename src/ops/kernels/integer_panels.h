@@ -1,0 +1,121 @@
+// Products of packed integer weights with int8 activations, for 1 to 16 rows at a time. The activations come
+// in one int8 part or in two (coarse + fine / 254). Included by per-ISA kernels only.
+#pragma once
+
+#include "ops/kernels/integer_formats.h"
+#include "ops/kernels/matmul_kernels.h"
+#include "ops/kernels/panel_output.h"
+#include "simd/vec.h"
+
+namespace holdfast::HOLDFAST_ISA_NS {
+namespace {
+
+// Only AVX-512 has registers for sixteen rows' sums; elsewhere unrolling the rows costs minutes of compiling
+// and code.
+#if defined(HOLDFAST_ISA_AVX512)
+constexpr int kRowUnroll = 16;
+#else
+constexpr int kRowUnroll = 1;
+#endif
+
+template <int first, int count>
+HF_INLINE I32x16 Dots(I32x16 start, const B8x64* w, const int8_t* x) {
+#pragma GCC unroll 8
+  for (int q = first; q < first + count; ++q) start = DotU8I8(start, w[q], BBroadcast4(x + 4 * q));
+  return start;
+}
+
+// One K block of a group's activations: [S][32] codes and what belongs to them; fine: of the second part.
+struct BlockInput {
+  const int8_t* codes;
+  const float* scales;
+  const int32_t* aux;  // see AuxKind
+  const int8_t* fine_codes;
+  const int32_t* fine_aux;
+};
+
+// Inputs 4 * first onwards of row `row`, from the start that aux number `aux` gives: exact integers, and for
+// input in two parts coarse + fine / 254.
+template <int first, int count, int parts>
+HF_INLINE F32x16 Dot(const B8x64* w, const BlockInput& x, int row, int aux, bool has_start) {
+  const int64_t at = kBlockInputs * row;
+  const F32x16 dot = ToF32(Dots<first, count>(has_start ? ISet(x.aux[aux]) : IZero(), w, x.codes + at));
+  if constexpr (parts == 1) {
+    return dot;
+  } else {
+    const I32x16 start = has_start ? ISet(x.fine_aux[aux]) : IZero();
+    return Fma(ToF32(Dots<first, count>(start, w, x.fine_codes + at)), Set(kFineStep), dot);
+  }
+}
+
+// The one formula: what a K block adds to an output's sum. Every kernel below goes through it, whatever its
+// rows, so that a row's bits do not depend on its company. S: slots of the group.
+template <int format, int S, int parts>
+HF_INLINE F32x16 AddBlock(F32x16 acc, const B8x64* w, const BlockScales& s, const BlockInput& x, int row) {
+  const F32x16 scale = Set(x.scales[row]);
+  if constexpr (format == kPackedQ6_K) {
+    const F32x16 lower = Dot<0, 4, parts>(w, x, row, row, true);
+    const F32x16 upper = Dot<4, 4, parts>(w, x, row, S + row, true);
+    return Fma(Fma(upper, s.second, Mul(lower, s.scale)), scale, acc);
+  } else if constexpr (kPackedTraits[format].has_min) {
+    acc = Fma(Mul(Dot<0, 8, parts>(w, x, row, row, false), s.scale), scale, acc);
+    const auto* sums = reinterpret_cast<const float*>(parts == 1 ? x.aux : x.fine_aux);
+    return Fma(s.minimum, Set(sums[row]), acc);
+  } else {
+    return Fma(Mul(Dot<0, 8, parts>(w, x, row, row, true), s.scale), scale, acc);
+  }
+}
+
+template <int format, int S, int parts>
+void RunPanels(const PanelCall& call) {
+  constexpr int kAuxStep = AuxPerBlock(AuxOf(format)) * S;
+  const int64_t blocks = call.cols / kBlockInputs;
+  for (int64_t panel = 0; panel < call.panels; ++panel) {
+    const uint8_t* records = call.weights + panel * call.panel_bytes;
+    const uint8_t* codes = records + call.codes_offset;
+    BlockInput x{call.codes, call.scales, static_cast<const int32_t*>(call.aux), call.fine_codes,
+                 static_cast<const int32_t*>(call.fine_aux)};
+    F32x16 acc[S];
+#pragma GCC unroll kRowUnroll
+    for (int r = 0; r < S; ++r) acc[r] = Zero();
+    for (int64_t b = 0; b < blocks; ++b) {
+      B8x64 w[8];
+      UnpackCodes<kPackedTraits[format].code_bits>(codes, w);
+      const BlockScales s = LoadScales<format>(records, b);
+#pragma GCC unroll kRowUnroll
+      for (int r = 0; r < S; ++r) acc[r] = AddBlock<format, S, parts>(acc[r], w, s, x, r);
+      codes += CodeBytes(format);
+      x.codes += kBlockInputs * S;
+      x.scales += S;
+      x.aux += kAuxStep;
+      if constexpr (parts == 2) {
+        x.fine_codes += kBlockInputs * S;
+        x.fine_aux += kAuxStep;
+      }
+    }
+    const int n = panel + 1 == call.panels ? call.last_outputs : kPanelOutputs;
+#pragma GCC unroll kRowUnroll
+    for (int r = 0; r < S; ++r) {
+      if (r < call.rows) StoreOutputs(call, acc[r], r, panel * kPanelOutputs, n);
+    }
+  }
+}
+
+}  // namespace
+
+// The kernels of one format for 1 to 16 slots, and of all formats.
+#define HF_SLOTS(format, parts)                                                               \
+  {                                                                                           \
+    &RunPanels<format, 1, parts>, &RunPanels<format, 2, parts>, &RunPanels<format, 4, parts>, \
+        &RunPanels<format, 8, parts>, &RunPanels<format, 16, parts>                           \
+  }
+#define HF_INTEGER_KERNELS(parts)                                                                           \
+  {                                                                                                         \
+    {                                                                                                       \
+      {}, {}, {}, HF_SLOTS(kPackedQ8_0, parts), HF_SLOTS(kPackedQ4_0, parts), HF_SLOTS(kPackedQ4_1, parts), \
+          HF_SLOTS(kPackedQ5_0, parts), HF_SLOTS(kPackedQ5_1, parts), HF_SLOTS(kPackedQ4_K, parts),         \
+          HF_SLOTS(kPackedQ5_K, parts), HF_SLOTS(kPackedQ6_K, parts)                                        \
+    }                                                                                                       \
+  }
+
+}  // namespace holdfast::HOLDFAST_ISA_NS
