@@ -97,7 +97,8 @@ class Session {
   virtual GenerationStats stats() const = 0;
   virtual const CacheConfig& cache_config() const = 0;
   virtual int64_t cached_tokens() const = 0;
-  // Forgets the last n cached tokens. Errors as KvSequence::Rewind.
+  // Forgets the last n cached tokens and, for n > 0, every token that is not cached yet, such as the last one
+  // drawn; a Start says how to go on. 0 changes nothing. Errors as KvSequence::Rewind.
   virtual Status Rewind(int64_t n) = 0;
   // A second session with the same cache and tokens.
   virtual Result<std::unique_ptr<Session>> Fork() const = 0;

@@ -36,7 +36,9 @@ class KvSequence {
   // then.
   virtual Status Rewind(int64_t n) = 0;
   virtual int64_t rewindable_tokens() const = 0;  // largest n that Rewind accepts now
-  virtual void Clear() = 0;                       // REQUIRES that no step over this sequence is open
+  // Forgets everything. A step that is open over this sequence is over: its Attend and Commit are then
+  // kFailedPrecondition, and the other sequences' tokens are taken back.
+  virtual void Clear() = 0;
 
   // A second sequence with the same rows. Paged: shares blocks until one of the two writes to them.
   virtual Result<std::unique_ptr<KvSequence>> Fork() const = 0;
@@ -50,8 +52,8 @@ struct KvSlice {
   int64_t tokens = 0;
 };
 
-// One forward pass over a flat batch. Destroying it before Commit takes its tokens back. The runtime and the
-// sequences must outlive it.
+// One forward pass over a flat batch. Destroying it before Commit takes its tokens back; a window's
+// rewindable_tokens() may be less afterwards by as many. The runtime and the sequences must outlive it.
 class KvStep {
  public:
   virtual ~KvStep() = default;
@@ -84,8 +86,8 @@ class KvRuntime {
 
   // Errors: those of ValidateCacheConfig.
   virtual Result<std::unique_ptr<KvSequence>> NewSequence(const CacheConfig& config) = 0;
-  // Checks that every sequence takes its tokens (max_context, distinct sequences, tokens >= 1) before any
-  // work.
+  // Checks that every sequence is of this runtime and takes its tokens (max_context, distinct sequences,
+  // tokens >= 1) before any work.
   virtual Result<std::unique_ptr<KvStep>> Begin(std::span<const KvSlice> slices) = 0;
   virtual int64_t allocated_bytes() const = 0;  // rows of all sequences, shared blocks once
 };

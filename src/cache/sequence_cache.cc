@@ -124,6 +124,7 @@ Status SequenceCache::BeginStep(int64_t tokens) {
     return reserved;
   }
   step_tokens_ = tokens;
+  ++steps_begun_;
   return OkStatus();
 }
 

@@ -29,13 +29,14 @@ class SequenceCache {
   SpanCache& layer(LayerId id);
   const SpanCache& layer(LayerId id) const;
   int layers() const { return static_cast<int>(layers_.size()); }
+  const CacheMemory& memory() const { return *memory_; }
 
   // Errors as SpanCache::Rewind, and kFailedPrecondition during a step; all layers or none.
   Status Rewind(int64_t n);
   int64_t rewindable() const;
   // Errors: kFailedPrecondition during a step, kDataLoss for a damaged sequence, kResourceExhausted.
   Result<std::unique_ptr<SequenceCache>> Fork() const;
-  // Forgets everything; a damaged sequence is usable again.
+  // Forgets everything, an open step too: open_step() is 0 then. A damaged sequence is usable again.
   void Clear();
 
   CacheBytes bytes() const;  // equals PlanCache(config(), length()) outside of a step
@@ -48,11 +49,16 @@ class SequenceCache {
   // changes. Errors: kInvalidArgument (tokens < 1), kOutOfRange (max_context), kResourceExhausted,
   // kFailedPrecondition (a step is open), kDataLoss (damaged).
   Status BeginStep(int64_t tokens);
+  // The open step's number, no two of a sequence alike; 0: none is open. Who began a step compares it before
+  // appending: Clear() ends a step, and the room that it made is gone.
+  int64_t open_step() const { return step_tokens_ > 0 ? steps_begun_ : 0; }
   // Error kFailedPrecondition, naming the layer, where one has not appended exactly the step's tokens.
   Status CommitStep();
   // Takes the tokens back from every layer that has them. Where a ring had to give up rows for them and
   // cannot be rewound that far, the sequence is damaged: every call but Clear() says so (kDataLoss). A step
-  // of at most rewindable() tokens never gets there, nor does a failure to allocate.
+  // of at most rewindable() tokens never gets there, nor does a failure to allocate. Rows and length are then
+  // those before the step, but a ring's rewindable() may be less by as many tokens as were appended to it:
+  // their slots held the oldest rows that it could have gone back to.
   Status AbortStep();
 
  private:
@@ -64,6 +70,7 @@ class SequenceCache {
   std::vector<LayerCache> layers_;
   int64_t length_ = 0;
   int64_t step_tokens_ = 0;
+  int64_t steps_begun_ = 0;
   bool damaged_ = false;
 };
 

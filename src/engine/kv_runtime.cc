@@ -67,10 +67,13 @@ class RuntimeHandle final : public KvRuntime {
   Result<std::unique_ptr<KvStep>> Begin(std::span<const KvSlice> slices) override {
     std::vector<BatchSlice> batch;
     int layers = 0;
-    for (const KvSlice& slice : slices) {
+    for (size_t i = 0; i < slices.size(); ++i) {
+      const KvSlice& slice = slices[i];
       auto* handle = dynamic_cast<SequenceHandle*>(slice.sequence);
-      if (handle == nullptr)
-        return InvalidArgument("begin step: a slice's sequence is null or not of this runtime");
+      if (handle == nullptr || &handle->cache()->memory() != memory_.get()) {
+        return InvalidArgument("begin step: the sequence of slice " + std::to_string(i) + " is " +
+                               (slice.sequence == nullptr ? "null" : "not of this runtime"));
+      }
       batch.push_back({handle->cache(), slice.tokens});
       layers = handle->cache()->layers();
     }

@@ -182,6 +182,7 @@ GenerationStats SessionState::stats() const {
 
 Status SessionState::Rewind(int64_t n) {
   HF_RETURN_IF_ERROR(cache_->Rewind(n));
+  if (n == 0) return OkStatus();  // the token that is drawn but not cached yet stays
   tokens_.resize(static_cast<size_t>(cache_->length()));
   drawn_.reset();
   prompt_size_ = std::min(prompt_size_, tokens_.size());

@@ -137,6 +137,21 @@ TEST_P(EverySession, TakenBackTokensAreComputedAnewToTheSame) {
   EXPECT_GT(session->stats().reused_tokens, 20);
 }
 
+TEST_P(EverySession, RewindingNothingChangesNothing) {
+  const auto engine = Load(GetParam());
+  const auto whole = RunToEnd(*NewSession(*engine), Prompt(30), Greedy(12));
+  const auto session = NewSession(*engine);
+  ASSERT_TRUE(session->Start(Prompt(30), Greedy(12)).ok());
+  while (session->completion().size() < 5) ASSERT_TRUE(session->Step().ok());
+  const auto before = session->tokens();
+  ASSERT_GT(static_cast<int64_t>(before.size()), session->cached_tokens())
+      << "the last one is not cached yet";
+  ASSERT_TRUE(session->Rewind(0).ok());
+  EXPECT_EQ(session->tokens(), before);
+  while (!session->finished()) ASSERT_TRUE(session->Step().ok());
+  EXPECT_EQ(session->tokens(), whole);
+}
+
 TEST_P(EverySession, PlannedBytesAreAllocatedBytes) {
   const auto engine = Load(GetParam());
   for (const StorageId storage : AllStorages()) {

@@ -72,6 +72,7 @@ Status CheckSlices(std::span<const BatchSlice> slices) {
 // Vectors are kept between layers: after the first one a step allocates nothing.
 struct KvBatch::State {
   std::vector<BatchSlice> slices;
+  std::vector<int64_t> steps;        // [slices] the sequences' open_step() as Begin left them
   std::vector<int64_t> first_token;  // [slices] in the flat batch
   std::vector<int64_t> positions;    // [tokens]
   std::vector<bool> attended;        // [layers]
@@ -88,6 +89,8 @@ struct KvBatch::State {
   std::vector<VisibleRange> visible;  // [tokens]
   std::vector<AttentionSequence> sequences;
 
+  bool Owns(size_t slice) const { return slices[slice].sequence->open_step() == steps[slice]; }
+  Status CheckStepsOpen(const char* operation);
   Status CheckAttend(LayerId layer, int q_heads) const;
   Status CheckPointers(LayerId layer, const float* q, const float* k, const float* v, const float* out) const;
   Status CheckRows(LayerId layer, const float* k, const float* v) const;
@@ -121,6 +124,7 @@ Result<KvBatch> KvBatch::Begin(std::span<const BatchSlice> slices, AttentionWork
       return Status(begun.code(), "batch: slice " + std::to_string(i) + ": " + begun.message());
     }
     state->slices.push_back(slices[i]);
+    state->steps.push_back(slices[i].sequence->open_step());
     state->first_token.push_back(static_cast<int64_t>(state->positions.size()));
     const int64_t length = slices[i].sequence->length();
     for (int64_t t = 0; t < slices[i].tokens; ++t) state->positions.push_back(length + t);
@@ -141,6 +145,7 @@ std::span<const int64_t> KvBatch::positions() const {
 
 Status KvBatch::Attend(LayerId layer, int q_heads, const float* q, const float* k, const float* v,
                        const AttentionRule& rule, float* out) {
+  HF_RETURN_IF_ERROR(state_->CheckStepsOpen("attend"));
   HF_RETURN_IF_ERROR(state_->CheckAttend(layer, q_heads));
   HF_RETURN_IF_ERROR(state_->CheckPointers(layer, q, k, v, out));
   const Status attended = state_->AttendLayer(layer, q_heads, q, k, v, rule, out);
@@ -149,7 +154,7 @@ Status KvBatch::Attend(LayerId layer, int q_heads, const float* q, const float* 
 }
 
 Status KvBatch::Commit() {
-  if (!state_->open) return FailedPrecondition("commit: the batch is closed");
+  HF_RETURN_IF_ERROR(state_->CheckStepsOpen("commit"));
   const auto missing = std::find(state_->attended.begin(), state_->attended.end(), false);
   if (missing != state_->attended.end()) {
     return FailedPrecondition("commit: layer " + std::to_string(missing - state_->attended.begin()) + " of " +
@@ -160,9 +165,20 @@ Status KvBatch::Commit() {
   return OkStatus();
 }
 
+// The room that Begin made is gone from a sequence that was cleared since: nothing can be appended to it.
+Status KvBatch::State::CheckStepsOpen(const char* operation) {
+  if (!open) return FailedPrecondition(std::string(operation) + ": the batch is closed");
+  for (size_t i = 0; i < slices.size(); ++i) {
+    if (Owns(i)) continue;
+    static_cast<void>(Abort());
+    return FailedPrecondition(std::string(operation) + ": the sequence of slice " + std::to_string(i) +
+                              " was cleared while the step was open; the batch is closed");
+  }
+  return OkStatus();
+}
+
 // A wrong call changes nothing; the batch stays open.
 Status KvBatch::State::CheckAttend(LayerId layer, int q_heads) const {
-  if (!open) return FailedPrecondition("attend: the batch is closed");
   const auto index = static_cast<int64_t>(layer);
   const auto layers = static_cast<int64_t>(attended.size());
   if (index < 0 || index >= layers) {
@@ -299,8 +315,9 @@ Status KvBatch::State::AttendLayer(LayerId layer, int q_heads, const float* q, c
 Status KvBatch::State::Abort() {
   open = false;
   Status first;
-  for (const BatchSlice& slice : slices) {
-    const Status aborted = slice.sequence->AbortStep();
+  for (size_t i = 0; i < slices.size(); ++i) {
+    if (!Owns(i)) continue;  // cleared since, and perhaps in another batch by now
+    const Status aborted = slices[i].sequence->AbortStep();
     if (first.ok() && !aborted.ok()) first = aborted;
   }
   return first;

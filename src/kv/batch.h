@@ -28,7 +28,7 @@ class KvBatch {
   // another batch), kDataLoss (damaged).
   static Result<KvBatch> Begin(std::span<const BatchSlice> slices, AttentionWorkspace& workspace,
                                ThreadPool& pool);
-  // Takes back what was not committed.
+  // Takes back what was not committed; of a window, rewindable() may be less than before Begin.
   ~KvBatch();
   KvBatch(KvBatch&&) noexcept;
   KvBatch& operator=(KvBatch&&) = delete;
@@ -44,11 +44,13 @@ class KvBatch {
   // A layer is attended exactly once a batch, layers in any order. A wrong layer, q_heads or null is an error
   // that changes nothing. A value that a codec cannot carry (kInvalidArgument: names layer, slice, position,
   // head, dim, value, limit) and want of scratch (kResourceExhausted) abort the batch: sequences are as
-  // before Begin (see SequenceCache::AbortStep for the one exception).
+  // before Begin (see SequenceCache::AbortStep for the exceptions: damage, and that a window may have fewer
+  // tokens to rewind). A sequence that was cleared since Begin aborts the batch too (kFailedPrecondition).
   Status Attend(LayerId layer, int q_heads, const float* q, const float* k, const float* v,
                 const AttentionRule& rule, float* out);
 
-  // Advances every sequence. Error kFailedPrecondition if a layer was not attended or the batch was aborted.
+  // Advances every sequence. Error kFailedPrecondition if a layer was not attended, the batch was aborted, or
+  // a sequence was cleared since Begin (names the slice; the batch is aborted, no sequence advances).
   Status Commit();
 
  private:

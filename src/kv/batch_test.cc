@@ -261,6 +261,43 @@ TEST_P(BatchInEveryStorage, ABatchThatIsDroppedLeavesTheSequenceAsItWas) {
   EXPECT_EQ(a.cache->bytes(), PlanCache(config, 30).value());
 }
 
+TEST_P(BatchInEveryStorage, ClearingASequenceEndsTheStepsThatAreOpenOverIt) {
+  const CacheConfig config = Config(CodecId::kF16, GetParam());
+  Text a{1, harness_.NewCache(config)}, b{2, harness_.NewCache(config)}, cold{1, harness_.NewCache(config)};
+  harness_.Step({&a, &b}, {30, 3});
+  const auto rows = Fill(1, 0, 41, kQHeads * kKDim);
+  std::vector<float> out(41 * kQHeads * kVDim);
+  const auto attend = [&](KvBatch& batch, int layer) {
+    return batch.Attend(LayerId{layer}, kQHeads, rows.data(), rows.data(), rows.data(), {}, out.data());
+  };
+  Result<KvBatch> first = harness_.Begin({{b.cache.get(), 1}, {a.cache.get(), 40}});
+  ASSERT_TRUE(first.ok());
+  ASSERT_TRUE(attend(*first, 0).ok());
+  a.cache->Clear();
+  Result<KvBatch> second = harness_.Begin({{a.cache.get(), 2}});  // an open step again, not the first one's
+  ASSERT_TRUE(second.ok());
+  const Status status = attend(*first, 1);
+  EXPECT_EQ(status.code(), StatusCode::kFailedPrecondition);
+  EXPECT_EQ(status.message(),
+            "attend: the sequence of slice 1 was cleared while the step was open; the batch is closed");
+  EXPECT_EQ(first->Commit().message(), "commit: the batch is closed");
+  EXPECT_EQ(b.cache->length(), 3);
+  EXPECT_EQ(b.cache->bytes(), PlanCache(config, 3).value());
+  for (const int layer : {0, 1}) ASSERT_TRUE(attend(*second, layer).ok());
+  EXPECT_TRUE(second->Commit().ok());
+  EXPECT_EQ(a.cache->length(), 2);
+  a.cache->Clear();
+  EXPECT_EQ(harness_.Step({&a}, {9}), harness_.Step({&cold}, {9}));
+
+  Result<KvBatch> third = harness_.Begin({{a.cache.get(), 1}});
+  ASSERT_TRUE(third.ok());
+  for (const int layer : {0, 1}) ASSERT_TRUE(attend(*third, layer).ok());
+  a.cache->Clear();
+  EXPECT_EQ(third->Commit().message(),
+            "commit: the sequence of slice 0 was cleared while the step was open; the batch is closed");
+  EXPECT_EQ(a.cache->length(), 0);
+}
+
 TEST_P(BatchInEveryStorage, WrongCallsAreNamedAndLeaveTheBatchOpen) {
   const CacheConfig config = Config(CodecId::kF16, GetParam());
   Text a{1, harness_.NewCache(config)};
