@@ -2,23 +2,35 @@
 
 #include <bit>
 #include <cstdio>
+#include <filesystem>
 
 namespace holdfast::cli {
 
 static_assert(std::endian::native == std::endian::little, "the header below announces little-endian floats");
 
+namespace {
+
+// Renaming onto a device would put a plain file in its place: for the super-user, /dev/null for everybody.
+std::string WritingPath(const std::string& path) {
+  std::error_code error;
+  const auto status = std::filesystem::symlink_status(path, error);
+  const bool replaceable = !std::filesystem::exists(status) || std::filesystem::is_regular_file(status);
+  return replaceable ? path + ".partial" : path;
+}
+
+}  // namespace
+
 NpyWriter::NpyWriter(std::string path, int64_t rows, int64_t cols)
     : path_(std::move(path)),
-      partial_path_(path_ + ".partial"),
+      partial_path_(WritingPath(path_)),
       rows_(rows),
       cols_(cols),
       out_(partial_path_, std::ios::binary) {}
 
 NpyWriter::~NpyWriter() {
-  if (out_.is_open()) {
-    out_.close();
-    std::remove(partial_path_.c_str());
-  }
+  if (finished_ || partial_path_ == path_) return;
+  out_.close();
+  std::remove(partial_path_.c_str());
 }
 
 Result<std::unique_ptr<NpyWriter>> NpyWriter::Create(const std::string& path, int64_t rows, int64_t cols) {
@@ -51,9 +63,8 @@ Status NpyWriter::Finish() {
                     std::to_string(rows_));
   }
   out_.close();
-  if (!out_ || std::rename(partial_path_.c_str(), path_.c_str()) != 0)
-    return IoError("write: cannot finish " + path_);
-  return OkStatus();
+  finished_ = out_ && (partial_path_ == path_ || std::rename(partial_path_.c_str(), path_.c_str()) == 0);
+  return finished_ ? OkStatus() : IoError("write: cannot finish " + path_);
 }
 
 }  // namespace holdfast::cli

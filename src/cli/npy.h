@@ -11,7 +11,9 @@
 
 namespace holdfast::cli {
 
-// Writes an array [rows, cols] a few rows at a time. The file gets its name only when it is complete.
+// Writes an array [rows, cols] a few rows at a time. A file gets its name only when it is complete, and
+// nothing is left of one that is not. What is there already and is no plain file (a device, a pipe, a link)
+// is written to, not replaced.
 class NpyWriter {
  public:
   static Result<std::unique_ptr<NpyWriter>> Create(const std::string& path, int64_t rows, int64_t cols);
@@ -22,8 +24,9 @@ class NpyWriter {
 
  private:
   NpyWriter(std::string path, int64_t rows, int64_t cols);
-  std::string path_, partial_path_;
+  std::string path_, partial_path_;  // the same where path_ is written to in place
   int64_t rows_, cols_, written_ = 0;
+  bool finished_ = false;
   std::ofstream out_;
 };
 

@@ -4,6 +4,7 @@ import json
 import os
 import pathlib
 import signal
+import stat
 import struct
 import subprocess
 import sys
@@ -66,6 +67,12 @@ class ExitCodes(unittest.TestCase):
         self.check(2, ["bench", "attention", "--codecs", ",", "--rows", "16"], "--codecs")
         self.check(2, ["bench", "attention", "--storage", ",", "--rows", "16"], "--storage")
         self.check(2, ["inspect", "-m", MODEL, "--tokens", "1", "--logits-last", "1"], "logits")
+        for option in ("--temp", "--top-p", "--min-p", "--repeat-penalty"):
+            self.check(2, ["generate", "-m", MODEL, "--tokens", "1", option, "nan"], option, "nan")
+        self.check(2, ["generate", "-m", MODEL, "--tokens", "1", "-s", str(1 << 64)], "seed", str(1 << 64), str((1 << 63) - 1))
+        for option in ("--tokens", "-f", "--kv-cache", "--kv-block-tokens", "--stop"):
+            self.check(2, ["generate", "-m", MODEL, option, ""], option.strip("-")[0], "empty")
+        self.check(2, ["inspect", "-m", MODEL, "--tokens", "1", "--logits", ""], "--logits", "empty")
 
     def test_any_other_error_exits_1_and_names_value_and_limit(self):
         self.check(1, ["generate", "-m", "no/such/model", "-p", "x"], "no/such/model")
@@ -81,6 +88,18 @@ class ExitCodes(unittest.TestCase):
         self.check(1, ["models", "fetch", "gpt-17"], "gpt-17", "smollm2")
         self.check(1, ["eval", "-m", MODEL, "-f", "no/such/file"], "no/such/file")
         self.check(1, ["generate", "-m", FOLDER, "-p", "hello"], "tokenizer.json")
+
+    def test_output_that_is_lost_exits_1(self):
+        for arguments in (["models"], ["models", "--json"], ["inspect", "-m", MODEL],
+                          ["generate", "-m", MODEL, "--tokens", "1", "-n", "2"],
+                          ["tokenize", "-m", MODEL, "-p", "abc", "--json"]):
+            with open("/dev/full", "w") as full:
+                done = subprocess.run([PROGRAM, *arguments], stdout=full, stderr=subprocess.PIPE, text=True, timeout=120)
+            self.assertEqual(done.returncode, 1, arguments)
+            self.assertIn("holdfast: write: standard output: ", done.stderr)
+
+    def test_control_characters_of_a_message_do_not_reach_the_terminal(self):
+        self.check(1, ["generate", "-m", "no\x1b[31m\nmodel", "-p", "x"], "no?[31m model")
 
     def test_help_and_version_exit_0(self):
         self.assertEqual(run("--help").returncode, 0)
@@ -202,6 +221,28 @@ class Inspect(unittest.TestCase):
             rows, cols, data = read_npy(path)
             self.assertEqual((rows, data), (2, wanted[-2 * cols * 4:]))
             self.assertEqual(sorted(os.listdir(folder)), ["0.npy", "1.npy", "2.npy", "3.npy", "4.npy", "last.npy"])
+
+    def test_logits_replace_a_file_but_write_into_what_is_none(self):
+        arguments = ["inspect", "-m", MODEL, "--tokens", "3,4,5", "--logits"]
+        with tempfile.TemporaryDirectory() as folder:
+            plain, pipe, link = f"{folder}/plain.npy", f"{folder}/pipe", f"{folder}/link.npy"
+            os.mkfifo(pipe)
+            os.symlink("linked.npy", link)
+            pathlib.Path(plain).write_text("old")
+            run_json(*arguments, plain)
+            reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)  # a few kilobytes: they fit the pipe
+            run_json(*arguments, pipe)
+            self.assertEqual(os.read(reader, 1 << 16), pathlib.Path(plain).read_bytes())
+            os.close(reader)
+            self.assertTrue(stat.S_ISFIFO(os.stat(pipe).st_mode), "a pipe or device is not replaced by a file")
+            run_json(*arguments, link)
+            self.assertTrue(os.path.islink(link))
+            self.assertEqual(read_npy(f"{folder}/linked.npy"), read_npy(plain))
+            for not_writable in (folder, f"{folder}/no/such.npy"):
+                done = run(*arguments, not_writable)
+                self.assertEqual((done.returncode, done.stdout), (1, ""))
+                self.assertIn(not_writable, done.stderr)
+            self.assertEqual(sorted(os.listdir(folder)), ["link.npy", "linked.npy", "pipe", "plain.npy"])
 
     def test_layer_trace(self):
         out = run_json("inspect", "-m", MODEL, "--tokens", "3,4,5", "--layer-trace", "--trace-layers", "0,1")
