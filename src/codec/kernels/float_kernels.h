@@ -32,6 +32,8 @@ inline constexpr int kValueVectors = 1;
 
 // Tiles side by side: with more, what is asked for ahead crowds the first-level cache.
 inline constexpr int kMostTiles = 2;
+// How far ahead V tiles are asked for, as measured; K tiles are asked for two rounds ahead.
+inline constexpr int kValueTilesAhead = 3;
 
 static inline constexpr int TilesFor(int queries, int accumulators) {
   const int tiles = accumulators / queries;
@@ -62,16 +64,17 @@ struct FloatKernels {
 #pragma GCC unroll 16
       for (int t = 0; t < T; ++t) {
         tile[t] = tiles.tile[i + t];
-        next[t] = TileAhead(tiles, i + t, T);
+        next[t] = TileAhead(tiles, i + t, 2 * T);
 #pragma GCC unroll 16
         for (int q = 0; q < Q; ++q) sum[t][q] = Zero();
       }
+      AskInOrder<T, true> ask(next, dim * kVectorBytes);
       for (int d = 0; d < dim; ++d) {
+        if (ask_ahead && d % kDimsPerLine == 0) ask.Lines();
         F32x16 k[T];
 #pragma GCC unroll 16
         for (int t = 0; t < T; ++t) {
           k[t] = Format::Load(tile[t] + d * kVectorBytes);
-          if (ask_ahead && d % kDimsPerLine == 0) Prefetch(next[t] + d * kVectorBytes);
         }
 #pragma GCC unroll 16
         for (int q = 0; q < Q; ++q) {
@@ -124,14 +127,15 @@ struct FloatKernels {
       }
       for (int i = tiles->begin; i < tiles->end; ++i) {
         const std::byte* row = tiles->tile[i] + offset;
-        const std::byte* next = TileAhead(*tiles, i, 1) + offset;
+        const std::byte* next = TileAhead(*tiles, i, kValueTilesAhead) + offset;
         const float* weight = weights + i * kTileRows;
         for (int r = 0; r < kTileRows; ++r, row += row_bytes, next += row_bytes) {
           F32x16 v[N];
 #pragma GCC unroll 16
           for (int j = 0; j < N; ++j) {
             v[j] = Format::Load(row + j * kVectorBytes);
-            if (j % kDimsPerLine == 0 && (j < N / 2 ? ask_low : ask_high)) Prefetch(next + j * kVectorBytes);
+            if (j % kDimsPerLine == 0 && (j < N / 2 ? ask_low : ask_high))
+              PrefetchFar(next + j * kVectorBytes);
           }
 #pragma GCC unroll 16
           for (int q = 0; q < Q; ++q) {

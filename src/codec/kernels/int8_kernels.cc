@@ -113,12 +113,13 @@ HF_INLINE void ScoreTiles(const std::byte* prepared, int64_t stride, int dim, co
   }
   const int groups = Int8KGroups(dim);
   const std::byte* planes = prepared + sizeof(PreparedQuery);
+  AskInOrder<T, false> ask(next, groups * 64);
   for (int g = 0; g < groups; ++g) {
+    if (ask_ahead) ask.Lines();
     B8x64 k[T];
 #pragma GCC unroll 16
     for (int t = 0; t < T; ++t) {
       k[t] = BLoad(tile[t] + g * 64);
-      if (ask_ahead) Prefetch(next[t] + g * 64);
     }
 #pragma GCC unroll 16
     for (int q = 0; q < Q; ++q) {

@@ -12,6 +12,7 @@
 
 // A block's registers are allocated by themselves; inlined into its caller's loops, some of them spill.
 #define HF_NOINLINE __attribute__((noinline))
+#define HF_MEMBER __attribute__((always_inline)) inline
 
 namespace holdfast::HOLDFAST_ISA_NS {
 
@@ -45,5 +46,39 @@ HF_INLINE const std::byte* TileAhead(const ChunkTiles& tiles, int i, int ahead) 
   if (tiles.next == nullptr || tiles.next->begin + past >= tiles.next->end) return tiles.tile[i];
   return tiles.next->tile[tiles.next->begin + past];
 }
+
+// Asks for a line into the second-level cache only, from further ahead than the first level has room for.
+HF_INLINE void PrefetchFar(const std::byte* p) {
+  __builtin_prefetch(p, 0, 2);
+}
+
+// Asks for T tiles ahead, T lines at a time, one tile after the other as they lie in memory: the hardware
+// follows one stream a page.
+template <int T, bool far>
+struct AskInOrder {
+  const std::byte* const* tile;
+  const std::byte* at;
+  const std::byte* end;
+  int bytes;
+  int done = 0;
+  HF_MEMBER AskInOrder(const std::byte* const* tiles, int tile_bytes)
+      : tile(tiles), at(tiles[0]), end(tiles[0] + tile_bytes), bytes(tile_bytes) {}
+  HF_MEMBER void Lines() {
+#pragma GCC unroll 16
+    for (int j = 0; j < T; ++j) {
+      if (far) {
+        PrefetchFar(at + j * 64);
+      } else {
+        Prefetch(at + j * 64);
+      }
+    }
+    at += T * 64;
+    if (T > 1 && at >= end && done + 1 < T) {
+      ++done;
+      at = tile[done];
+      end = at + bytes;
+    }
+  }
+};
 
 }  // namespace holdfast::HOLDFAST_ISA_NS
