@@ -18,6 +18,10 @@ constexpr int kRowUnroll = 16;
 constexpr int kRowUnroll = 1;
 #endif
 
+// A single row waits for memory: its weights are asked for this far ahead, across the pages at which the
+// processor's own prefetching ends.
+constexpr int64_t kAhead = 6144;
+
 template <int first, int count>
 HF_INLINE I32x16 Dots(I32x16 start, const B8x64* w, const int8_t* x) {
 #pragma GCC unroll 8
@@ -48,6 +52,20 @@ HF_INLINE F32x16 Dot(const B8x64* w, const BlockInput& x, int row, int aux, bool
   }
 }
 
+// dot * s.scale, rounded once. For AVX-512 the sum starts from the bits of 1.5 * 2^23, so that it is a float
+// already, off by that number, and the multiplication takes it away again: exactly the same bits, as the dot
+// is below 2^22 and a scale of at most 17 bits times 1.5 * 2^23 is exact, for one instruction a row less.
+template <int parts>
+HF_INLINE F32x16 ScaledDot(const B8x64* w, const BlockScales& s, const BlockInput& x, int row) {
+#if defined(HOLDFAST_ISA_AVX512)
+  if constexpr (parts == 1) {
+    const I32x16 dot = Dots<0, 8>(ISet(0x4b400000), w, x.codes + kBlockInputs * row);
+    return Fma(F32x16{_mm512_castsi512_ps(Bits(dot))}, s.scale, Mul(s.scale, Set(-12582912.0f)));
+  }
+#endif
+  return Mul(Dot<0, 8, parts>(w, x, row, row, false), s.scale);
+}
+
 // The one formula: what a K block adds to an output's sum. Every kernel below goes through it, whatever its
 // rows, so that a row's bits do not depend on its company. S: slots of the group.
 template <int format, int S, int parts>
@@ -58,7 +76,7 @@ HF_INLINE F32x16 AddBlock(F32x16 acc, const B8x64* w, const BlockScales& s, cons
     const F32x16 upper = Dot<4, 4, parts>(w, x, row, S + row, true);
     return Fma(Fma(upper, s.second, Mul(lower, s.scale)), scale, acc);
   } else if constexpr (kPackedTraits[format].has_min) {
-    acc = Fma(Mul(Dot<0, 8, parts>(w, x, row, row, false), s.scale), scale, acc);
+    acc = Fma(ScaledDot<parts>(w, s, x, row), scale, acc);
     const auto* sums = reinterpret_cast<const float*>(parts == 1 ? x.aux : x.fine_aux);
     return Fma(s.minimum, Set(sums[row]), acc);
   } else {
@@ -69,6 +87,8 @@ HF_INLINE F32x16 AddBlock(F32x16 acc, const B8x64* w, const BlockScales& s, cons
 template <int format, int S, int parts>
 void RunPanels(const PanelCall& call) {
   constexpr int kAuxStep = AuxPerBlock(AuxOf(format)) * S;
+  constexpr int kBlockBytes = CodeBytes(format) + kPackedTraits[format].record_bytes * kBlockInputs /
+                                                      kPackedTraits[format].record_inputs;
   const int64_t blocks = call.cols / kBlockInputs;
   for (int64_t panel = 0; panel < call.panels; ++panel) {
     const uint8_t* records = call.weights + panel * call.panel_bytes;
@@ -78,8 +98,14 @@ void RunPanels(const PanelCall& call) {
     F32x16 acc[S];
 #pragma GCC unroll kRowUnroll
     for (int r = 0; r < S; ++r) acc[r] = Zero();
+    const uint8_t* ahead = records + kAhead;
     for (int64_t b = 0; b < blocks; ++b) {
       B8x64 w[8];
+      if constexpr (S == 1) {
+#pragma GCC unroll 16
+        for (int i = 0; i < kBlockBytes; i += 64) Prefetch(ahead + i);
+        ahead += kBlockBytes;
+      }
       UnpackCodes<kPackedTraits[format].code_bits>(codes, w);
       const BlockScales s = LoadScales<format>(records, b);
 #pragma GCC unroll kRowUnroll
