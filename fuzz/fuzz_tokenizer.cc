@@ -56,7 +56,7 @@ void Edit(TokenizerSpec* spec, uint8_t where, uint8_t what, uint8_t value) {
 void CheckText(const Tokenizer& tokenizer, std::string_view text, bool parse_special, bool lossless,
                bool byte_level) {
   const std::vector<int32_t> ids =
-      tokenizer.Encode(text, {.add_special = false, .parse_special = parse_special});
+      tokenizer.Encode(text, {.add_special = false, .parse_special = parse_special}).value();
   for (const int32_t id : ids) Require(id >= 0 && id < tokenizer.vocab_size());
   const auto decoded = tokenizer.Decode(ids, true);
   Require(decoded.ok());

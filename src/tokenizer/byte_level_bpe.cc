@@ -30,7 +30,7 @@ class ByteLevelBpe final : public VocabularyTokenizer {
   }
 
  protected:
-  void EncodeText(std::string_view text, bool /*after_token*/, std::vector<int32_t>* ids) const override {
+  Status EncodeText(std::string_view text, bool /*after_token*/, std::vector<int32_t>* ids) const override {
     std::string repaired;
     if (!IsUtf8(text)) {
       repaired = RepairUtf8(text);
@@ -38,10 +38,12 @@ class ByteLevelBpe final : public VocabularyTokenizer {
     }
     MergeQueue<int32_t> queue;
     std::vector<MergeSymbol> symbols;
-    for (const size_t word_bytes : pre_tokenizer_->Split(text)) {
+    HF_ASSIGN_OR_RETURN(const std::vector<size_t> words, pre_tokenizer_->Split(text));
+    for (const size_t word_bytes : words) {
       EncodeWord(text.substr(0, word_bytes), queue, symbols, ids);
       text.remove_prefix(word_bytes);
     }
+    return OkStatus();
   }
 
   std::string OrdinaryPiece(std::string_view piece) const override {

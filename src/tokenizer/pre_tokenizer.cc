@@ -7,6 +7,7 @@
 #include <span>
 #include <utility>
 
+#include "base/status_macros.h"
 #include "tokenizer/utf8.h"
 
 namespace holdfast {
@@ -31,10 +32,6 @@ constexpr PreTokenizerEntry kPreTokenizers[] = {
     {"smollm", {kSingleDigits, kGpt2Words}},
 };
 
-// None of the patterns backs up by more than one character, so these are far from what any text needs.
-constexpr uint32_t kMatchLimit = 1'000'000;
-constexpr uint32_t kHeapLimitKib = 65536;
-
 struct CodeDelete {
   void operator()(pcre2_code* code) const { pcre2_code_free(code); }
 };
@@ -52,7 +49,7 @@ PCRE2_SPTR Units(std::string_view text) {
   return reinterpret_cast<PCRE2_SPTR>(text.data());
 }
 
-Result<Code> Compile(std::string_view name, std::string_view pattern) {
+Result<Code> Compile(std::string_view name, std::string_view pattern, bool to_machine_code) {
   int error = 0;
   PCRE2_SIZE at = 0;
   Code code(pcre2_compile(Units(pattern), pattern.size(), PCRE2_UTF | PCRE2_UCP, &error, &at, nullptr));
@@ -60,8 +57,8 @@ Result<Code> Compile(std::string_view name, std::string_view pattern) {
     return Internal("pre-tokeniser '" + std::string(name) + "': PCRE2 error " + std::to_string(error) +
                     " at offset " + std::to_string(at) + " of its pattern");
   }
-  pcre2_jit_compile(code.get(),
-                    PCRE2_JIT_COMPLETE);  // where the system forbids it, matching is slower and the same
+  // Where the system forbids it, matching is slower and the same.
+  if (to_machine_code) pcre2_jit_compile(code.get(), PCRE2_JIT_COMPLETE);
   return code;
 }
 
@@ -79,22 +76,27 @@ class PatternPreTokenizer final : public PreTokenizer {
   PatternPreTokenizer(std::vector<Code> patterns, MatchContext context)
       : patterns_(std::move(patterns)), context_(std::move(context)) {}
 
-  std::vector<size_t> Split(std::string_view text) const override {
+  Result<std::vector<size_t>> Split(std::string_view text) const override {
     std::string replaced;
     if (text.find('\xed') != std::string_view::npos) {
       replaced = WithoutSurrogates(text);
       text = replaced;
     }
     const MatchData data(pcre2_match_data_create(1, nullptr));
+    if (!data) return ResourceExhausted("cut text into words: no memory for a match");
     std::vector<size_t> words = {text.size()};
     if (text.empty()) words.clear();
-    for (const Code& pattern : patterns_) words = Cut(pattern.get(), data.get(), text, words);
+    for (const Code& pattern : patterns_) {
+      HF_ASSIGN_OR_RETURN(words, Cut(pattern.get(), data.get(), text, words));
+    }
     return words;
   }
 
  private:
-  std::vector<size_t> Cut(const pcre2_code* code, pcre2_match_data* data, std::string_view text,
-                          std::span<const size_t> words) const {
+  // What a failed match left uncut would have other ids, so it is an error.
+  Result<std::vector<size_t>> Cut(const pcre2_code* code, pcre2_match_data* data, std::string_view text,
+                                  std::span<const size_t> words) const {
+    const size_t text_bytes = text.size();
     std::vector<size_t> result;
     result.reserve(words.size());
     for (const size_t word_bytes : words) {
@@ -102,10 +104,14 @@ class PatternPreTokenizer final : public PreTokenizer {
       text.remove_prefix(word_bytes);
       size_t done = 0;
       while (done < word.size()) {
-        // A failure other than "no match" (out of memory, a limit) leaves the rest as one word.
-        if (data == nullptr ||
-            pcre2_match(code, Units(word), word.size(), done, PCRE2_NO_UTF_CHECK, data, context_.get()) < 0) {
-          break;
+        const int matched =
+            pcre2_match(code, Units(word), word.size(), done, PCRE2_NO_UTF_CHECK, data, context_.get());
+        if (matched == PCRE2_ERROR_NOMATCH) break;
+        if (matched < 0) {
+          return ResourceExhausted("cut text into words: PCRE2 error " + std::to_string(matched) +
+                                   " at byte " +
+                                   std::to_string(text_bytes - text.size() - word.size() + done) + " of " +
+                                   std::to_string(text_bytes));
         }
         const PCRE2_SIZE* match = pcre2_get_ovector_pointer(data);
         if (match[1] <= done) break;
@@ -124,7 +130,7 @@ class PatternPreTokenizer final : public PreTokenizer {
 
 }  // namespace
 
-Result<std::unique_ptr<PreTokenizer>> PreTokenizer::Create(std::string_view name) {
+Result<std::unique_ptr<PreTokenizer>> PreTokenizer::Create(std::string_view name, const MatchLimits& limits) {
   std::string known;
   for (const PreTokenizerEntry& entry : kPreTokenizers) {
     if (entry.name != name) {
@@ -134,15 +140,15 @@ Result<std::unique_ptr<PreTokenizer>> PreTokenizer::Create(std::string_view name
     std::vector<Code> patterns;
     for (const std::string_view pattern : entry.patterns) {
       if (pattern.empty()) continue;
-      Result<Code> code = Compile(name, pattern);
+      Result<Code> code = Compile(name, pattern, limits.compile);
       if (!code.ok()) return code.status();
       patterns.push_back(std::move(code).value());
     }
     MatchContext context(pcre2_match_context_create(nullptr));
     if (!context)
       return ResourceExhausted("pre-tokeniser '" + std::string(name) + "': no memory for its match limits");
-    pcre2_set_match_limit(context.get(), kMatchLimit);
-    pcre2_set_heap_limit(context.get(), kHeapLimitKib);
+    pcre2_set_match_limit(context.get(), limits.matches);
+    pcre2_set_heap_limit(context.get(), limits.heap_kib);
     return std::unique_ptr<PreTokenizer>(
         std::make_unique<PatternPreTokenizer>(std::move(patterns), std::move(context)));
   }

@@ -35,7 +35,7 @@ class SentencePieceBpe final : public VocabularyTokenizer {
   }
 
  protected:
-  void EncodeText(std::string_view text, bool after_token, std::vector<int32_t>* ids) const override {
+  Status EncodeText(std::string_view text, bool after_token, std::vector<int32_t>* ids) const override {
     const std::string escaped = Escape(text, spec_.add_space_prefix && after_token);
     std::vector<MergeSymbol> symbols;
     symbols.reserve(escaped.size());
@@ -63,6 +63,7 @@ class SentencePieceBpe final : public VocabularyTokenizer {
         ids->push_back(byte_ids_[static_cast<unsigned char>(escaped[static_cast<size_t>(symbol.begin + i)])]);
       }
     }
+    return OkStatus();
   }
 
   std::string OrdinaryPiece(std::string_view piece) const override {

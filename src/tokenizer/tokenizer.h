@@ -52,8 +52,9 @@ class Tokenizer {
   // Any bytes are accepted and the ids are llama.cpp's, so what the vocabulary cannot say follows it too:
   // SentencePiece vocabularies keep every byte (but a space inside a broken character becomes U+2581);
   // byte-level ones read a byte that begins no character as U+FFFD and leave out a byte that has no piece
-  // (SmolLM2 has none for six control characters). Time is O(n log n) whatever the text.
-  virtual std::vector<int32_t> Encode(std::string_view text, const EncodeOptions& options) const = 0;
+  // (SmolLM2 has none for six control characters). Time is O(n log n) whatever the text. Error
+  // kResourceExhausted: no memory to cut the text into words.
+  virtual Result<std::vector<int32_t>> Encode(std::string_view text, const EncodeOptions& options) const = 0;
   // The bytes that token `id` adds to the text; empty for control tokens unless show_special. May end or
   // begin inside a UTF-8 character: see StreamDecoder. Error kOutOfRange for an id outside the vocabulary.
   virtual Result<std::string> Piece(int32_t id, bool show_special) const = 0;

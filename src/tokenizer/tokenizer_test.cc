@@ -105,8 +105,8 @@ TEST(Tokenizer, TreatsAnEndTokenAsControlWhateverTheFileCallsIt) {
   spec.types[2] = TokenType::kUserDefined;
   const auto tokenizer = Tokenizer::Create(std::move(spec));
   ASSERT_TRUE(tokenizer.ok());
-  EXPECT_GT((*tokenizer)->Encode("<|im_end|>", {}).size(), 1u);
-  EXPECT_EQ((*tokenizer)->Encode("<|im_end|>", {.parse_special = true}), std::vector<int32_t>{2});
+  EXPECT_GT((*tokenizer)->Encode("<|im_end|>", {}).value().size(), 1u);
+  EXPECT_EQ((*tokenizer)->Encode("<|im_end|>", {.parse_special = true}).value(), std::vector<int32_t>{2});
   EXPECT_EQ(*(*tokenizer)->Piece(2, false), "");
 }
 

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/status_macros.h"
+
 namespace holdfast {
 namespace {
 
@@ -41,7 +43,8 @@ Status VocabularyTokenizer::BuildTable() {
   return OkStatus();
 }
 
-std::vector<int32_t> VocabularyTokenizer::Encode(std::string_view text, const EncodeOptions& options) const {
+Result<std::vector<int32_t>> VocabularyTokenizer::Encode(std::string_view text,
+                                                         const EncodeOptions& options) const {
   std::vector<int32_t> ids;
   ids.reserve(text.size() / 4 + 2);
   if (options.add_special && spec_.add_bos) ids.push_back(spec_.bos);
@@ -53,8 +56,8 @@ std::vector<int32_t> VocabularyTokenizer::Encode(std::string_view text, const En
       continue;
     }
     for (size_t done = 0; done < fragment.size; done += kMaxTextBytes) {
-      EncodeText(text.substr(fragment.begin + done, std::min(kMaxTextBytes, fragment.size - done)),
-                 after_token, &ids);
+      const auto part = text.substr(fragment.begin + done, std::min(kMaxTextBytes, fragment.size - done));
+      HF_RETURN_IF_ERROR(EncodeText(part, after_token, &ids));
       after_token = false;
     }
   }

@@ -14,7 +14,7 @@ namespace holdfast {
 
 class VocabularyTokenizer : public Tokenizer {
  public:
-  std::vector<int32_t> Encode(std::string_view text, const EncodeOptions& options) const final;
+  Result<std::vector<int32_t>> Encode(std::string_view text, const EncodeOptions& options) const final;
   Result<std::string> Piece(int32_t id, bool show_special) const final;
   int32_t Find(std::string_view text) const final { return table_.Find(text); }
 
@@ -24,8 +24,8 @@ class VocabularyTokenizer : public Tokenizer {
   Status BuildTable();
 
   // Appends the ids of text that holds no special token. after_token: it begins the whole or follows a
-  // special token. REQUIRES: text is not empty and at most 512 MiB.
-  virtual void EncodeText(std::string_view text, bool after_token, std::vector<int32_t>* ids) const = 0;
+  // special token. REQUIRES: text is not empty and at most 512 MiB. Errors: those of Encode.
+  virtual Status EncodeText(std::string_view text, bool after_token, std::vector<int32_t>* ids) const = 0;
   // The bytes that an ordinary piece stands for.
   virtual std::string OrdinaryPiece(std::string_view piece) const = 0;
 

@@ -19,7 +19,7 @@ std::vector<int32_t> Text(const ModelRunner& runner) {
     text += "In the year " + std::to_string(1700 + 7 * i) + " the ship took " + std::to_string(i * i) +
             " barrels of salt north; nobody wrote down why. ";
   }
-  auto tokens = runner.loaded().tokenizer->Encode(text, {});
+  auto tokens = runner.loaded().tokenizer->Encode(text, {}).value();
   tokens.resize(kTokens);
   return tokens;
 }
