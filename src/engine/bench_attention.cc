@@ -1,3 +1,5 @@
+#include <unistd.h>
+
 #include <algorithm>
 #include <random>
 #include <string>
@@ -27,9 +29,7 @@ struct Fixture {
   std::vector<double> attend_ns, read_ns;  // a layer, a sample a round
 };
 
-Result<Fixture> MakeFixture(const AttentionBenchOptions& options, CodecId codec, StorageId storage,
-                            int64_t rows) {
-  Fixture f;
+CacheConfig CellConfig(const AttentionBenchOptions& options, CodecId codec, StorageId storage, int64_t rows) {
   CacheConfig config;
   LayerConfig layer;
   layer.layout = options.layout;
@@ -39,9 +39,40 @@ Result<Fixture> MakeFixture(const AttentionBenchOptions& options, CodecId codec,
   config.layers = {layer};
   config.storage = storage;
   config.max_context = rows;
+  return config;
+}
+
+int64_t CellLayers(int64_t rows, int64_t row_bytes) {
+  return std::max(kMinLayers, (kCycledBytes + rows * row_bytes - 1) / (rows * row_bytes));
+}
+
+// The cells of one number of rows are measured side by side and must fit together.
+Status CheckMemory(const AttentionBenchOptions& options, int64_t rows) {
+  double bytes = 0.0;
+  for (const StorageId storage : options.storages) {
+    for (const CodecId codec : options.codecs) {
+      const CacheConfig config = CellConfig(options, codec, storage, rows);
+      HF_ASSIGN_OR_RETURN(const CacheBytes plan, PlanCache(config, rows));
+      HF_ASSIGN_OR_RETURN(const int64_t row_bytes, RowBytes(config.layers[0]));
+      bytes += static_cast<double>(plan.total_bytes()) * static_cast<double>(CellLayers(rows, row_bytes));
+    }
+  }
+  const double limit =
+      0.5 * static_cast<double>(sysconf(_SC_PHYS_PAGES)) * static_cast<double>(sysconf(_SC_PAGESIZE));
+  if (bytes <= limit) return OkStatus();
+  return ResourceExhausted("bench attention: the caches of " + std::to_string(rows) + " rows are " +
+                           std::to_string(static_cast<int64_t>(bytes)) + " bytes, half of the memory is " +
+                           std::to_string(static_cast<int64_t>(limit)) +
+                           "; ask for fewer rows, heads, codecs or storages");
+}
+
+Result<Fixture> MakeFixture(const AttentionBenchOptions& options, CodecId codec, StorageId storage,
+                            int64_t rows) {
+  Fixture f;
+  const CacheConfig config = CellConfig(options, codec, storage, rows);
   HF_RETURN_IF_ERROR(ValidateCacheConfig(config));
-  HF_ASSIGN_OR_RETURN(const int64_t row_bytes, RowBytes(layer));
-  const int64_t layers = std::max(kMinLayers, (kCycledBytes + rows * row_bytes - 1) / (rows * row_bytes));
+  HF_ASSIGN_OR_RETURN(const int64_t row_bytes, RowBytes(config.layers[0]));
+  const int64_t layers = CellLayers(rows, row_bytes);
 
   constexpr int64_t kFillTokens = 256;
   std::vector<float> values(static_cast<size_t>(kFillTokens * options.kv_heads * options.head_dim));
@@ -135,6 +166,7 @@ Status CheckOptions(const AttentionBenchOptions& o) {
       return InvalidArgument("bench attention: rows is " + std::to_string(rows) +
                              ", must be in [1, 16777216]");
     }
+    HF_RETURN_IF_ERROR(CheckMemory(o, rows));
   }
   return OkStatus();
 }
