@@ -56,23 +56,6 @@ int64_t LoadInteger(GgufType type, const std::byte* p) {
   }
 }
 
-size_t IntegerBytes(GgufType type) {
-  switch (type) {
-    case GgufType::kUint8:
-    case GgufType::kInt8:
-    case GgufType::kBool:
-      return 1;
-    case GgufType::kUint16:
-    case GgufType::kInt16:
-      return 2;
-    case GgufType::kUint32:
-    case GgufType::kInt32:
-      return 4;
-    default:
-      return 8;
-  }
-}
-
 std::string TypeOf(const GgufValue& value) {
   if (value.type != GgufType::kArray) return std::string(GgufTypeName(value.type));
   return fmt::format("array of {}", GgufTypeName(value.element_type));
@@ -94,6 +77,30 @@ Status NotFinite(const std::string& path, const GgufValue& value) {
 }
 
 }  // namespace
+
+int64_t GgufScalarBytes(GgufType type) {
+  switch (type) {
+    case GgufType::kUint8:
+    case GgufType::kInt8:
+    case GgufType::kBool:
+      return 1;
+    case GgufType::kUint16:
+    case GgufType::kInt16:
+      return 2;
+    case GgufType::kUint32:
+    case GgufType::kInt32:
+    case GgufType::kFloat32:
+      return 4;
+    case GgufType::kUint64:
+    case GgufType::kInt64:
+    case GgufType::kFloat64:
+      return 8;
+    case GgufType::kString:
+    case GgufType::kArray:
+      return 0;
+  }
+  return 0;
+}
 
 std::string_view GgufTypeName(GgufType type) {
   constexpr std::string_view kNames[] = {"uint8", "int8",   "uint16", "int16",  "uint32", "int32",  "float32",
@@ -166,7 +173,7 @@ Result<std::vector<int64_t>> GgufFile::Ints(std::string_view key) const {
     element = LoadInteger(type, p);
     if (type == GgufType::kUint64 && element < 0)
       return TooLarge(path_, *value, static_cast<uint64_t>(element));
-    p += IntegerBytes(type);
+    p += static_cast<size_t>(GgufScalarBytes(type));
   }
   return out;
 }

@@ -54,6 +54,7 @@ enum class GgufType : uint32_t {
   kFloat64 = 12,
 };
 std::string_view GgufTypeName(GgufType type);
+int64_t GgufScalarBytes(GgufType type);  // of one value; 0 for strings and arrays
 
 // One metadata value. Views into the file: valid while the GgufFile lives.
 struct GgufValue {

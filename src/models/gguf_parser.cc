@@ -37,31 +37,6 @@ constexpr GgmlType kGgmlTypes[] = {
 
 constexpr std::string_view kSupportedTypes = "F32 F16 BF16 Q8_0 Q4_0 Q4_1 Q5_0 Q5_1 Q4_K Q5_K Q6_K";
 
-// Bytes of one scalar; 0 for strings and arrays.
-int64_t ScalarBytes(GgufType type) {
-  switch (type) {
-    case GgufType::kUint8:
-    case GgufType::kInt8:
-    case GgufType::kBool:
-      return 1;
-    case GgufType::kUint16:
-    case GgufType::kInt16:
-      return 2;
-    case GgufType::kUint32:
-    case GgufType::kInt32:
-    case GgufType::kFloat32:
-      return 4;
-    case GgufType::kUint64:
-    case GgufType::kInt64:
-    case GgufType::kFloat64:
-      return 8;
-    case GgufType::kString:
-    case GgufType::kArray:
-      return 0;
-  }
-  return 0;
-}
-
 }  // namespace
 
 class GgufParser {
@@ -224,7 +199,7 @@ Status GgufParser::ReadValue(GgufValue& value) {
 }
 
 Status GgufParser::SkipScalars(GgufType type, int64_t count, std::string_view field) {
-  const int64_t total = count * ScalarBytes(type);  // both are small
+  const int64_t total = count * GgufScalarBytes(type);  // both are small
   HF_RETURN_IF_ERROR(Need(total, field));
   if (type == GgufType::kBool) {
     for (int64_t i = 0; i < count; ++i) {
@@ -241,7 +216,7 @@ Status GgufParser::SkipElements(GgufType type, int64_t count, int nesting, std::
     return TooMuch(fmt::format("array nesting of {}", field), static_cast<uint64_t>(nesting),
                    GgufLimits::kMaxArrayNesting);
   }
-  if (ScalarBytes(type) > 0) return SkipScalars(type, count, field);
+  if (GgufScalarBytes(type) > 0) return SkipScalars(type, count, field);
   for (int64_t i = 0; i < count; ++i) {
     if (type == GgufType::kString) {
       std::string_view text;
