@@ -1,4 +1,5 @@
-// Every model family, once. Adding one: its line here and src/models/<name>.cc.
+// Every model family, once. Adding one: its line here, src/models/<name>.cc, and what the formats say of it
+// (CONTRIBUTING.md lists the places).
 //
 // HOLDFAST_MODELS(X): X(name as config.architecture has it, function of registry.h that loads it)
 #pragma once
