@@ -40,6 +40,25 @@ Json TurnJson(const Session& session, const SessionOutcome& outcome, const Figur
   return json;
 }
 
+// Answers the last turn; the answer joins the turns.
+Status Answer(const Chat& c, Engine& engine, Session& session, const GenerateOptions& options,
+              std::vector<ChatTurn>& turns, Figures& figures, Json& answers) {
+  auto tokens = engine.TokenizeChat(turns);
+  if (!tokens.ok()) return tokens.status();
+  if (Status s = session.Start(*tokens, options); !s.ok()) return s;
+  const auto stream = [](const std::string& text) {
+    std::fwrite(text.data(), 1, text.size(), stdout);
+    std::fflush(stdout);
+  };
+  auto outcome = c.common.json ? RunSession(session, nullptr) : RunSession(session, stream);
+  if (!outcome.ok()) return outcome.status();
+  turns.push_back({"assistant", outcome->text});
+  figures.stats = session.stats();
+  figures.finish = outcome->finish;
+  if (c.common.json) answers.push_back(TurnJson(session, *outcome, figures));
+  return OkStatus();
+}
+
 Status Converse(const Chat& c, Engine& engine, Session& session, double load_ms) {
   const bool terminal = isatty(STDIN_FILENO) != 0;
   std::vector<ChatTurn> turns;
@@ -47,36 +66,24 @@ Status Converse(const Chat& c, Engine& engine, Session& session, double load_ms)
   const GenerateOptions options = c.generation.Resolve(c.common.batch_tokens);
   Json answers = Json::array();
   Figures figures{{}, load_ms, FinishReason::kNone};
+  Status status;
   std::string line;
-  while (ReadTurn(terminal, line)) {
+  while (status.ok() && figures.finish != FinishReason::kContext && ReadTurn(terminal, line)) {
     turns.push_back({"user", line});
-    auto tokens = engine.TokenizeChat(turns);
-    if (!tokens.ok()) return tokens.status();
-    if (Status s = session.Start(*tokens, options); !s.ok()) return s;
-    const auto stream = [](const std::string& text) {
-      std::fwrite(text.data(), 1, text.size(), stdout);
-      std::fflush(stdout);
-    };
-    auto outcome = c.common.json ? RunSession(session, nullptr) : RunSession(session, stream);
-    if (!outcome.ok()) return outcome.status();
-    turns.push_back({"assistant", outcome->text});
-    figures.stats = session.stats();
-    figures.finish = outcome->finish;
-    if (c.common.json) {
-      answers.push_back(TurnJson(session, *outcome, figures));
-    } else {
+    status = Answer(c, engine, session, options, turns, figures, answers);
+    if (status.ok() && !c.common.json) {
       std::printf("\n");
       std::fflush(stdout);
       if (terminal) PrintFigures(figures);
     }
-    if (outcome->finish == FinishReason::kContext) break;
   }
+  // A turn that failed does not take the earlier answers with it.
   if (c.common.json) {
     std::printf("%s\n", ToJsonText(Json{{"turns", answers}}).c_str());
-  } else if (!terminal && figures.finish != FinishReason::kNone) {
+  } else if (!terminal && status.ok()) {
     PrintFigures(figures);
   }
-  return OkStatus();
+  return status;
 }
 
 Status Run(const Chat& c) {

@@ -42,7 +42,7 @@ Result<CodecId> ParseCodec(std::string_view name) {
     known += known.empty() ? "" : ", ";
     known += entry.name;
   }
-  return InvalidArgument("ParseCodec: codec '" + std::string(name) + "' is unknown, expected one of " +
+  return InvalidArgument("codec: '" + std::string(name) + "' is unknown, expected one of " +
                          known);
 }
 

@@ -176,6 +176,8 @@ Result<std::string> EngineCore::TokenPiece(int32_t token) const {
 }
 
 bool EngineCore::IsEndToken(int32_t token) const {
+  const std::vector<int32_t>& ends = loaded_.model->config().end_tokens;
+  if (std::find(ends.begin(), ends.end(), token) != ends.end()) return true;
   return tokenizer() != nullptr && tokenizer()->is_end(token);
 }
 int32_t EngineCore::bos_token() const {

@@ -33,7 +33,6 @@ constexpr std::string_view kHarmless[] = {
     "dtype",
     "early_stopping",
     "encoder_no_repeat_ngram_size",
-    "eos_token_id",
     "exponential_decay_length_penalty",
     "finetuning_task",
     "forced_bos_token_id",
@@ -84,10 +83,10 @@ constexpr std::string_view kHarmless[] = {
 
 // What a multimodal gemma3 has around its text model; the vision half is never run.
 constexpr std::string_view kMultimodalHarmless[] = {
-    "architectures",        "boi_token_id",        "boi_token_index", "bos_token_id",   "dtype",
-    "eoi_token_id",         "eoi_token_index",     "eos_token_id",    "image_token_id", "image_token_index",
-    "initializer_range",    "mm_tokens_per_image", "model_type",      "pad_token_id",   "torch_dtype",
-    "transformers_version", "unsloth_fixed",       "use_cache",       "vision_config",
+    "architectures",       "boi_token_id",    "boi_token_index", "bos_token_id",      "dtype",
+    "eoi_token_id",        "eoi_token_index", "image_token_id",  "image_token_index", "initializer_range",
+    "mm_tokens_per_image", "model_type",      "pad_token_id",    "torch_dtype",       "transformers_version",
+    "unsloth_fixed",       "use_cache",       "vision_config",
 };
 
 // Fallbacks are those of the transformers class that reads the same file; 0: the key is required.
@@ -137,9 +136,27 @@ Status ReadSizes(JsonKeys& keys, const Defaults& defaults, ModelConfig& config) 
   return OkStatus();
 }
 
+// eos_token_id: one id or a list of them; absent: none.
+Status ReadEndTokens(JsonKeys& keys, ModelConfig& config) {
+  const json* value = keys.Get("eos_token_id");
+  if (value == nullptr) return OkStatus();
+  const json list = value->is_array() ? *value : json::array({*value});
+  config.end_tokens.clear();
+  for (const json& id : list) {
+    if (!id.is_number_integer() || id.get<int64_t>() < 0 || id.get<int64_t>() >= config.vocab_size) {
+      return InvalidArgument(fmt::format("{}: is {}, wanted token ids in [0, {})", keys.Where("eos_token_id"),
+                                         Quoted(value->dump(-1, ' ', false, json::error_handler_t::replace)),
+                                         config.vocab_size));
+    }
+    config.end_tokens.push_back(id.get<int32_t>());
+  }
+  return OkStatus();
+}
+
 // What both families have: sizes, biases, the activation, and the refusals.
 Status ReadShared(JsonKeys& keys, const Defaults& defaults, ModelConfig& config) {
   HF_RETURN_IF_ERROR(ReadSizes(keys, defaults, config));
+  HF_RETURN_IF_ERROR(ReadEndTokens(keys, config));
   HF_ASSIGN_OR_RETURN(config.tied_embeddings, keys.BoolOr("tie_word_embeddings", defaults.tied_embeddings));
   HF_ASSIGN_OR_RETURN(config.qkv_bias, keys.BoolOr("attention_bias", false));
   config.output_bias = config.qkv_bias;
@@ -249,6 +266,7 @@ Status ReadMultimodalGemma3(JsonKeys& outer, ModelConfig& config) {
   JsonKeys keys(*text, outer.Where("text_config"));
   HF_RETURN_IF_ERROR(keys.RefuseUnless("model_type", "gemma3_text"));
   HF_RETURN_IF_ERROR(ReadGemma3(keys, *text, config));
+  HF_RETURN_IF_ERROR(ReadEndTokens(outer, config));
   HF_ASSIGN_OR_RETURN(config.tied_embeddings, outer.BoolOr("tie_word_embeddings", config.tied_embeddings));
   return outer.CheckAllRead(kMultimodalHarmless);
 }

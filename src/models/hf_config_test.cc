@@ -148,10 +148,20 @@ TEST(HfConfig, KeysThatChangeNothingAreIgnoredByList) {
                                   {"use_cache", true},
                                   {"is_llama_config", true},
                                   {"rope_interleaved", false},
-                                  {"eos_token_id", {1, 2}},
                                   {"architectures", {"LlamaForCausalLM"}},
                                   {"novelty", nullptr}}))
                   .ok());
+}
+
+TEST(HfConfig, EndTokensAreOneIdOrAList) {
+  EXPECT_EQ(Read(With(Llama(), {{"eos_token_id", 2}}))->end_tokens, std::vector<int32_t>{2});
+  EXPECT_EQ(Read(With(Llama(), {{"eos_token_id", {1, 2}}}))->end_tokens, (std::vector<int32_t>{1, 2}));
+  EXPECT_EQ(Read(With(Llama(), {{"eos_token_id", nullptr}}))->end_tokens, std::vector<int32_t>{});
+  for (const json& bad : {json(-1), json("2"), json({1, 1 << 30}), json(1.5)}) {
+    const auto config = Read(With(Llama(), {{"eos_token_id", bad}}));
+    ASSERT_FALSE(config.ok()) << bad;
+    EXPECT_NE(config.status().message().find("eos_token_id"), std::string::npos) << config.status().message();
+  }
 }
 
 struct Refused {

@@ -3,6 +3,7 @@
 import json
 import os
 import pathlib
+import shutil
 import signal
 import stat
 import struct
@@ -173,6 +174,18 @@ class Generate(unittest.TestCase):
         self.assertEqual(process.returncode, 0, errors)
         self.assertIn("tokens generated", errors)
 
+    def test_a_folder_stops_at_its_configs_end_token(self):
+        with tempfile.TemporaryDirectory() as folder:
+            shutil.copytree(FOLDER, folder, dirs_exist_ok=True)
+            path = pathlib.Path(folder) / "config.json"
+            base = ["generate", "-m", folder, "--tokens", "3,5,7,9,11", "-n", "24", "--temp", "0"]
+            path.write_text(json.dumps(dict(json.loads(path.read_text()), eos_token_id=None)))
+            free = run_json(*base)["tokens"]
+            path.write_text(json.dumps(dict(json.loads(path.read_text()), eos_token_id=[free[5]])))
+            out = run_json(*base)
+            self.assertEqual((out["tokens"], out["finish_reason"]), (free[:free.index(free[5]) + 1], "stop"))
+            self.assertEqual(run_json(*base, "--ignore-eos")["tokens"], free)
+
     def test_ids_from_a_file(self):
         with tempfile.NamedTemporaryFile("w", suffix=".txt") as f:
             f.write("3 5\n7,9\t11\n")
@@ -281,6 +294,12 @@ class Chat(unittest.TestCase):
         self.assertEqual(first["usage"]["reused_tokens"], 0)
         self.assertGreater(second["usage"]["reused_tokens"], first["usage"]["prompt_tokens"] // 2)
         self.assertGreater(second["usage"]["prompt_tokens"], second["usage"]["reused_tokens"])
+
+    def test_a_turn_that_fails_does_not_take_the_earlier_answers_with_it(self):
+        done = run("chat", "-m", MODEL, "-n", "4", "--temp", "0", "-c", "120", "--json", stdin="hello\n" + "long " * 200 + "\n")
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("120", done.stderr)
+        self.assertEqual(len(json.loads(done.stdout)["turns"]), 1)
 
     def test_a_model_without_a_tokenizer_says_so(self):
         done = run("chat", "-m", FOLDER, stdin="hello\n")
