@@ -21,11 +21,16 @@ constexpr int kScoreQueries = 6;
 constexpr int kScoreAccumulators = 12;  // pairs
 constexpr int kValueQueries = 3;
 constexpr int kValueVectors = 4;
+// Four queries at once leave registers for fewer vectors, but read every row once.
+constexpr int kWideQueries = 4;
+constexpr int kWideVectors = 2;
 #else
 constexpr int kScoreQueries = 2;
 constexpr int kScoreAccumulators = 2;
 constexpr int kValueQueries = 2;
 constexpr int kValueVectors = 1;
+constexpr int kWideQueries = kValueQueries;
+constexpr int kWideVectors = kValueVectors;
 #endif
 constexpr int kMostScoreTiles = 4;
 constexpr int kGroupTiles = 4;
@@ -109,7 +114,7 @@ HF_INLINE void ScoreTiles(const std::byte* prepared, int64_t stride, int dim, co
 #pragma GCC unroll 16
   for (int t = 0; t < T; ++t) {
     tile[t] = tiles.tile[i + t];
-    next[t] = TileAhead(tiles, i + t, T);
+    next[t] = TileAhead(tiles, i + t, kGroupTiles);
   }
   const int groups = Int8KGroups(dim);
   const std::byte* planes = prepared + sizeof(PreparedQuery);
@@ -204,8 +209,8 @@ void QuantiseGroup(const float* weights, const ChunkTiles& tiles, int code_bytes
   }
 }
 
-// N vectors of one slice over the tiles [begin, end) of one group, added to out.
-template <int N>
+// N vectors of one slice over the tiles [begin, end) of one group, added to out, for kMost queries at most.
+template <int N, int kMost>
 struct AccumulateBlock {
   template <int Q>
   HF_NOINLINE static void Run(int first, const QuantisedWeights* all, int queries, const ChunkTiles* tiles,
@@ -214,7 +219,7 @@ struct AccumulateBlock {
     // The first block asks for the tiles ahead; where more follow, they ask for half of them, so that none is
     // idle.
     const bool ask_low = first == 0;
-    const bool ask_high = first > 0 || queries <= kValueQueries;
+    const bool ask_high = first > 0 || queries <= kMost;
     I32x16 upper[Q][N];
     I32x16 lower[Q][N];
 #pragma GCC unroll 16
@@ -259,14 +264,27 @@ struct AccumulateBlock {
   }
 };
 
-template <int N>
+template <int N, int kMost>
 HF_INLINE void AccumulateVectors(int n, const QuantisedWeights* weights, int queries, const ChunkTiles& tiles,
                                  int group, int offset, int group_bytes, float* out, int64_t out_stride) {
   if (n >= N) {
-    ForQueryBlocks<AccumulateBlock<N>, kValueQueries>(queries, weights, queries, &tiles, group, offset,
-                                                      group_bytes, out, out_stride);
+    ForQueryBlocks<AccumulateBlock<N, kMost>, kMost>(queries, weights, queries, &tiles, group, offset,
+                                                  group_bytes, out, out_stride);
   } else if constexpr (N > 1) {
-    AccumulateVectors<N - 1>(n, weights, queries, tiles, group, offset, group_bytes, out, out_stride);
+    AccumulateVectors<N - 1, kMost>(n, weights, queries, tiles, group, offset, group_bytes, out, out_stride);
+  }
+}
+
+template <int N, int kMost>
+HF_INLINE void AccumulateGroup(const QuantisedWeights* weights, int queries, int dim, const ChunkTiles& tiles,
+                               int group, float* out, int64_t out_stride) {
+  for (int first = 0; first < dim; first += kSliceDims) {
+    const int width = SliceWidth(dim, first);
+    for (int d = 0; d < width; d += 16 * N) {
+      const int offset = first * kTileRows + d * 4;
+      AccumulateVectors<N, kMost>((width - d) / 16, weights, queries, tiles, group, offset, width * 4,
+                                  out + first + d, out_stride);
+    }
   }
 }
 
@@ -283,13 +301,10 @@ void AccumulateBatch(const float* weights, int queries, int dim, const ChunkTile
     for (int q = 0; q < queries; ++q) {
       QuantiseGroup(weights + q * kChunkRows, tiles, Int8VCodeBytes(dim), g, &quantised[q]);
     }
-    for (int first = 0; first < dim; first += kSliceDims) {
-      const int width = SliceWidth(dim, first);
-      for (int d = 0; d < width; d += 16 * kValueVectors) {
-        const int offset = first * kTileRows + d * 4;
-        AccumulateVectors<kValueVectors>((width - d) / 16, all, queries, tiles, g, offset, width * 4,
-                                         out + first + d, out_stride);
-      }
+    if (queries == kWideQueries) {
+      AccumulateGroup<kWideVectors, kWideQueries>(all, queries, dim, tiles, g, out, out_stride);
+    } else {
+      AccumulateGroup<kValueVectors, kValueQueries>(all, queries, dim, tiles, g, out, out_stride);
     }
   }
 }
