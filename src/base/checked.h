@@ -19,7 +19,11 @@ inline std::optional<int64_t> CheckedMul(int64_t a, int64_t b) {
 }
 
 // Rounding of counts that are already known to be small. REQUIRES a >= 0, b > 0.
-constexpr int64_t CeilDiv(int64_t a, int64_t b) { return (a + b - 1) / b; }
-constexpr int64_t RoundUp(int64_t a, int64_t b) { return CeilDiv(a, b) * b; }
+constexpr int64_t CeilDiv(int64_t a, int64_t b) {
+  return (a + b - 1) / b;
+}
+constexpr int64_t RoundUp(int64_t a, int64_t b) {
+  return CeilDiv(a, b) * b;
+}
 
 }  // namespace holdfast

@@ -33,7 +33,9 @@ inline uint16_t F32ToF16(float f) {
   return static_cast<uint16_t>(sign | ((magnitude + 0xfffu + odd - 0x38000000u) >> 13));
 }
 
-inline float Bf16ToF32(uint16_t b) { return std::bit_cast<float>(static_cast<uint32_t>(b) << 16); }
+inline float Bf16ToF32(uint16_t b) {
+  return std::bit_cast<float>(static_cast<uint32_t>(b) << 16);
+}
 
 // Round to nearest even; NaN stays NaN.
 inline uint16_t F32ToBf16(float f) {

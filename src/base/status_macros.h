@@ -3,10 +3,10 @@
 
 #include "holdfast/status.h"
 
-#define HF_RETURN_IF_ERROR(expr)                                \
-  do {                                                          \
-    ::holdfast::Status hf_status_ = (expr);                     \
-    if (!hf_status_.ok()) return hf_status_;                    \
+#define HF_RETURN_IF_ERROR(expr)             \
+  do {                                       \
+    ::holdfast::Status hf_status_ = (expr);  \
+    if (!hf_status_.ok()) return hf_status_; \
   } while (false)
 
 #define HF_CONCAT_INNER_(a, b) a##b

@@ -17,9 +17,8 @@ class TaskRef {
  public:
   template <typename F>
   TaskRef(const F& f)  // NOLINT: implicit, so that a lambda can be passed as it is
-      : object_(&f), call_([](const void* o, int64_t task, int thread) {
-          (*static_cast<const F*>(o))(task, thread);
-        }) {}
+      : object_(&f),
+        call_([](const void* o, int64_t task, int thread) { (*static_cast<const F*>(o))(task, thread); }) {}
   void operator()(int64_t task, int thread) const { call_(object_, task, thread); }
 
  private:

@@ -42,8 +42,7 @@ Result<CodecId> ParseCodec(std::string_view name) {
     known += known.empty() ? "" : ", ";
     known += entry.name;
   }
-  return InvalidArgument("codec: '" + std::string(name) + "' is unknown, expected one of " +
-                         known);
+  return InvalidArgument("codec: '" + std::string(name) + "' is unknown, expected one of " + known);
 }
 
 std::vector<CodecId> AllCodecs() {

@@ -18,7 +18,7 @@ namespace holdfast {
 
 // Per-layer statistics of the residual stream, for `inspect --layer-trace`.
 struct LayerTrace {
-  int layer;              // -1: embeddings; layers: after the layer
+  int layer;  // -1: embeddings; layers: after the layer
   int64_t tokens, dim;
   float min, max;
   double mean;
@@ -46,14 +46,14 @@ class Model {
 };
 
 struct LoadOptions {
-  bool exact = false;   // weights dequantised to f32, activations in f32
-  std::function<void(int64_t done_bytes, int64_t total_bytes)> progress;   // may be empty
+  bool exact = false;  // weights dequantised to f32, activations in f32
+  std::function<void(int64_t done_bytes, int64_t total_bytes)> progress;  // may be empty
 };
 
 struct LoadedModel {
   std::unique_ptr<Model> model;
-  std::unique_ptr<Tokenizer> tokenizer;     // null where the format's tokenizer is not supported yet
-  std::string tokenizer_missing;            // why, then
+  std::unique_ptr<Tokenizer> tokenizer;  // null where the format's tokenizer is not supported yet
+  std::string tokenizer_missing;         // why, then
   ChatFormat chat_format = ChatFormat::kNone;
   std::string chat_template;
 };

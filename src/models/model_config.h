@@ -46,7 +46,7 @@ struct ModelConfig {
   float embedding_scale = 1.0f;  // gemma: sqrt(hidden_dim) in f32, as the f32 reference has it
   float attention_softcap = 0.0f, final_softcap = 0.0f;  // 0: none
   std::vector<AttentionLayerConfig> attention;           // [layers]
-  std::vector<int32_t> end_tokens;  // end a generation, besides those the tokenizer knows
+  std::vector<int32_t> end_tokens;    // end a generation, besides those the tokenizer knows
   bool norm_weight_plus_one = false;  // the file stores w where the norm multiplies by 1 + w (HF gemma)
 };
 

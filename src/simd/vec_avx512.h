@@ -19,8 +19,12 @@ using I32Lanes = int __attribute__((vector_size(64), may_alias));
 struct I32x16 {
   I32Lanes v;
 };
-HF_INLINE __m512i Bits(I32x16 a) { return reinterpret_cast<__m512i>(a.v); }
-HF_INLINE I32x16 Ints(__m512i bits) { return {reinterpret_cast<I32Lanes>(bits)}; }
+HF_INLINE __m512i Bits(I32x16 a) {
+  return reinterpret_cast<__m512i>(a.v);
+}
+HF_INLINE I32x16 Ints(__m512i bits) {
+  return {reinterpret_cast<I32Lanes>(bits)};
+}
 struct B8x64 {
   __m512i v;
 };
