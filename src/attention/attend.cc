@@ -18,6 +18,8 @@ HOLDFAST_DECLARE_KERNELS(SoftmaxKernels, kSoftmaxKernels)
 namespace {
 
 constexpr int kOutLanes = 16;
+constexpr int kTilesAskedByScore = 4;
+constexpr int64_t kAskedLines = 48;  // what the second-level cache can be waiting for
 
 // One call, with what every task looks up.
 class Attention {
@@ -46,6 +48,7 @@ class Attention {
   void Locate(const QueryBlock& block, int kv_head, int64_t chunk, ChunkRows* rows) const;
   void ComputeChunk(const QueryBlock& block, int64_t chunk, const ChunkRows& rows,
                     const ThreadScratch& scratch, const Partials& to) const;
+  void AskForV(const ChunkTiles& v) const;
   void FoldGroup(const QueryBlock& block, int kv_head, const SplitGroup& group) const;
   void Finish(const QueryBlock& block, int kv_head, const Partials& done) const;
   Partials PartialOf(const SplitGroup& group, int64_t ordinal, int queries) const {
@@ -181,6 +184,15 @@ void Attention::Locate(const QueryBlock& block, int kv_head, int64_t chunk, Chun
               latent_ ? nullptr : &rows->v);
 }
 
+// The score kernel asks for the first tiles; the next ones arrive while the softmax reads no memory.
+void Attention::AskForV(const ChunkTiles& v) const {
+  int64_t left = kAskedLines;
+  for (int i = v.begin + kTilesAskedByScore; i < v.end && left > 0; ++i) {
+    for (int64_t at = 0; at < v_tile_bytes_ && left > 0; at += 64, --left)
+      __builtin_prefetch(v.tile[i] + at, 0, 2);
+  }
+}
+
 void Attention::ComputeChunk(const QueryBlock& block, int64_t chunk, const ChunkRows& rows,
                              const ThreadScratch& scratch, const Partials& to) const {
   const AttentionSequence& sequence = call_.sequences[static_cast<size_t>(block.sequence)];
@@ -195,6 +207,7 @@ void Attention::ComputeChunk(const QueryBlock& block, int64_t chunk, const Chunk
   }
   const RowShape& shape = call_.shape;
   key_.score(scratch.prepared, queries, shape.k_dim, rows.k, scratch.scores);
+  if (!latent_) AskForV(rows.v);
   softmax_.softmax(scratch.scores, scratch.views, scratch.poisoned, queries, rows.k.begin, rows.k.end, rule_,
                    to.heads);
   value_.accumulate(scratch.scores, queries, shape.v_dim, latent_ ? shape.k_dim : shape.v_dim,

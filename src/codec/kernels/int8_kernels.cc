@@ -269,7 +269,7 @@ HF_INLINE void AccumulateVectors(int n, const QuantisedWeights* weights, int que
                                  int group, int offset, int group_bytes, float* out, int64_t out_stride) {
   if (n >= N) {
     ForQueryBlocks<AccumulateBlock<N, kMost>, kMost>(queries, weights, queries, &tiles, group, offset,
-                                                  group_bytes, out, out_stride);
+                                                     group_bytes, out, out_stride);
   } else if constexpr (N > 1) {
     AccumulateVectors<N - 1, kMost>(n, weights, queries, tiles, group, offset, group_bytes, out, out_stride);
   }
