@@ -103,7 +103,7 @@ Result<std::unique_ptr<Session>> EngineCore::NewSession(const CacheOptions& opti
 
 Result<std::vector<TokenEvent>> EngineCore::StepTogether(std::span<Session* const> sessions) {
   std::vector<TokenEvent> events(sessions.size());
-  std::vector<size_t> running;
+  std::vector<size_t> running, cancelled;
   std::vector<BatchSlice> slices;
   std::vector<int64_t> logits_rows;
   batch_tokens_.clear();
@@ -115,7 +115,7 @@ Result<std::vector<TokenEvent>> EngineCore::StepTogether(std::span<Session* cons
     if (session->finished())
       return FailedPrecondition("step: session " + std::to_string(i) + " has finished");
     if (session->cancelled()) {
-      events[i] = session->FinishCancelled();
+      cancelled.push_back(i);
       continue;
     }
     const auto input = session->NextInput();
@@ -124,8 +124,15 @@ Result<std::vector<TokenEvent>> EngineCore::StepTogether(std::span<Session* cons
     slices.push_back({session->cache(), static_cast<int64_t>(input.size())});
     running.push_back(i);
   }
-  if (running.empty()) return events;
+  if (!running.empty()) HF_RETURN_IF_ERROR(StepRunning(sessions, running, slices, logits_rows, events));
+  // Last, so that a step that fails loses no session's end.
+  for (size_t i : cancelled) events[i] = static_cast<SessionState*>(sessions[i])->FinishCancelled();
+  return events;
+}
 
+Status EngineCore::StepRunning(std::span<Session* const> sessions, std::span<const size_t> running,
+                               std::span<const BatchSlice> slices, std::span<const int64_t> logits_rows,
+                               std::vector<TokenEvent>& events) {
   const int64_t start_ns = NowNs();
   HF_ASSIGN_OR_RETURN(float* logits, ReserveLogits(static_cast<int64_t>(logits_rows.size())));
   HF_ASSIGN_OR_RETURN(KvBatch kv, KvBatch::Begin(slices, workspace_, *pool_));
@@ -141,7 +148,7 @@ Result<std::vector<TokenEvent>> EngineCore::StepTogether(std::span<Session* cons
   HF_RETURN_IF_ERROR(kv.Commit());
   const int64_t elapsed_ns = NowNs() - start_ns;
   for (size_t i : running) events[i] = static_cast<SessionState*>(sessions[i])->Accept(elapsed_ns);
-  return events;
+  return OkStatus();
 }
 
 Result<float*> EngineCore::ReserveLogits(int64_t rows) {

@@ -37,6 +37,11 @@ class EngineCore final : public Engine {
   const Tokenizer* tokenizer() const { return loaded_.tokenizer.get(); }
 
  private:
+  // The forward pass of the sessions[i] for i in running, whose input is in batch_tokens_ as slices say. On error every
+  // session is as it was.
+  Status StepRunning(std::span<Session* const> sessions, std::span<const size_t> running,
+                     std::span<const BatchSlice> slices, std::span<const int64_t> logits_rows,
+                     std::vector<TokenEvent>& events);
   Result<const Tokenizer*> RequireTokenizer(const char* operation) const;
   // Room for [rows, vocab_size], valid until the next call. Errors: kResourceExhausted.
   Result<float*> ReserveLogits(int64_t rows);

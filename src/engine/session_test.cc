@@ -245,6 +245,18 @@ TEST(Session, AWindowThatAFailedStepHasDamagedStartsAfresh) {
   EXPECT_EQ(RunToEnd(*session, Prompt(60), Greedy(8)), wanted);
 }
 
+TEST(Session, ARefusedBatchDoesNotSwallowACancelledSessionsEnd) {
+  const auto engine = Load(kFullModel);
+  const auto cancelled = NewSession(*engine);
+  const auto never_started = NewSession(*engine);
+  ASSERT_TRUE(cancelled->Start(Prompt(5), Greedy(8)).ok());
+  cancelled->Cancel();
+  Session* const both[] = {cancelled.get(), never_started.get()};
+  EXPECT_FALSE(engine->StepTogether(both).ok());
+  EXPECT_FALSE(cancelled->finished());
+  EXPECT_EQ(cancelled->Step().value().finish, FinishReason::kCancelled);
+}
+
 TEST(Session, ASessionOfAnotherEngineOrTwiceInABatchIsRefused) {
   const auto engine = Load(kFullModel);
   const auto other = Load(kFullModel);
