@@ -121,6 +121,24 @@ HF_INLINE float HMax(F32x16 a) {
   const __m128 s2 = _mm_max_ps(s4, _mm_movehl_ps(s4, s4));
   return _mm_cvtss_f32(_mm_max_ss(s2, _mm_shuffle_ps(s2, s2, 1)));
 }
+// Within quarters of four lanes; bits of `upper` are the lanes that take differences.
+template <int swap, int upper>
+HF_INLINE __m256 ButterflyWithin(__m256 a) {
+  const __m256 partner = _mm256_permute_ps(a, swap);
+  return _mm256_blend_ps(_mm256_add_ps(a, partner), _mm256_sub_ps(partner, a), upper);
+}
+HF_INLINE __m256 ButterflyHalves(__m256 a) {
+  const __m256 partner = _mm256_permute2f128_ps(a, a, 1);
+  return _mm256_blend_ps(_mm256_add_ps(a, partner), _mm256_sub_ps(partner, a), 0xf0);
+}
+template <int n>
+HF_INLINE F32x16 Butterfly(F32x16 a) {
+  static_assert(n == 1 || n == 2 || n == 4 || n == 8);
+  if constexpr (n == 1) return {ButterflyWithin<0xb1, 0xaa>(a.lo), ButterflyWithin<0xb1, 0xaa>(a.hi)};
+  if constexpr (n == 2) return {ButterflyWithin<0x4e, 0xcc>(a.lo), ButterflyWithin<0x4e, 0xcc>(a.hi)};
+  if constexpr (n == 4) return {ButterflyHalves(a.lo), ButterflyHalves(a.hi)};
+  return {_mm256_add_ps(a.lo, a.hi), _mm256_sub_ps(a.lo, a.hi)};
+}
 
 HF_INLINE I32x16 ISet(int32_t x) {
   return {_mm256_set1_epi32(x), _mm256_set1_epi32(x)};

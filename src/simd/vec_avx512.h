@@ -116,6 +116,21 @@ HF_INLINE float HMax(F32x16 a) {
   const __m128 s2 = _mm_max_ps(s4, _mm_movehl_ps(s4, s4));
   return _mm_cvtss_f32(_mm_max_ss(s2, _mm_shuffle_ps(s2, s2, 1)));
 }
+// Lanes of a with their partners at distance n changed places.
+template <int n>
+HF_INLINE __m512 Partners(__m512 a) {
+  if constexpr (n == 1) return _mm512_permute_ps(a, 0xb1);
+  if constexpr (n == 2) return _mm512_permute_ps(a, 0x4e);
+  if constexpr (n == 4) return _mm512_shuffle_f32x4(a, a, 0xb1);
+  if constexpr (n == 8) return _mm512_shuffle_f32x4(a, a, 0x4e);
+}
+template <int n>
+HF_INLINE F32x16 Butterfly(F32x16 a) {
+  static_assert(n == 1 || n == 2 || n == 4 || n == 8);
+  constexpr __mmask16 kUpper = n == 1 ? 0xaaaa : n == 2 ? 0xcccc : n == 4 ? 0xf0f0 : 0xff00;
+  const __m512 partner = Partners<n>(a.v);
+  return {_mm512_mask_sub_ps(_mm512_add_ps(a.v, partner), kUpper, partner, a.v)};
+}
 
 HF_INLINE I32x16 IZero() {
   return Ints(_mm512_setzero_si512());

@@ -121,6 +121,24 @@ HF_INLINE float HSum(F32x16 a) {
 HF_INLINE float HMax(F32x16 a) {
   return vmaxvq_f32(vmaxq_f32(vmaxq_f32(a.v[0], a.v[2]), vmaxq_f32(a.v[1], a.v[3])));
 }
+template <int n>
+HF_INLINE F32x16 Butterfly(F32x16 a) {
+  static_assert(n == 1 || n == 2 || n == 4 || n == 8);
+  const auto sum = [&](int i, int j) { return vaddq_f32(a.v[i], a.v[j]); };
+  const auto difference = [&](int i, int j) { return vsubq_f32(a.v[i], a.v[j]); };
+  if constexpr (n == 8) return {{sum(0, 2), sum(1, 3), difference(0, 2), difference(1, 3)}};
+  if constexpr (n == 4) return {{sum(0, 1), difference(0, 1), sum(2, 3), difference(2, 3)}};
+  return FRegisters([&](int i) {
+    const float32x4_t x = a.v[i];
+    if constexpr (n == 1) {
+      const float32x4_t even = vtrn1q_f32(x, x), odd = vtrn2q_f32(x, x);
+      return vtrn1q_f32(vaddq_f32(even, odd), vsubq_f32(even, odd));
+    }
+    const float32x4_t low = vcombine_f32(vget_low_f32(x), vget_low_f32(x));
+    const float32x4_t high = vcombine_f32(vget_high_f32(x), vget_high_f32(x));
+    return vcombine_f32(vget_low_f32(vaddq_f32(low, high)), vget_low_f32(vsubq_f32(low, high)));
+  });
+}
 
 HF_INLINE I32x16 ISet(int32_t x) {
   return IRegisters([&](int) { return vdupq_n_s32(x); });

@@ -154,6 +154,17 @@ HF_INLINE float HMax(F32x16 a) {
   const float even = m[0] > m[2] ? m[0] : m[2], odd = m[1] > m[3] ? m[1] : m[3];
   return even > odd ? even : odd;
 }
+template <int n>
+HF_INLINE F32x16 Butterfly(F32x16 a) {
+  static_assert(n == 1 || n == 2 || n == 4 || n == 8);
+  if constexpr (n == 8) return {{a.v[0] + a.v[2], a.v[1] + a.v[3], a.v[0] - a.v[2], a.v[1] - a.v[3]}};
+  if constexpr (n == 4) return {{a.v[0] + a.v[1], a.v[0] - a.v[1], a.v[2] + a.v[3], a.v[2] - a.v[3]}};
+  return FVectors([&](int i) {
+    const F32x4 x = a.v[i];
+    if constexpr (n == 1) return F32x4{x[0] + x[1], x[0] - x[1], x[2] + x[3], x[2] - x[3]};
+    return F32x4{x[0] + x[2], x[1] + x[3], x[0] - x[2], x[1] - x[3]};
+  });
+}
 
 HF_INLINE I32x16 ISet(int32_t x) {
   return IVectors([&](int) { return I32x4{x, x, x, x}; });

@@ -230,6 +230,21 @@ TEST_P(VecTest, HorizontalSumIsTheDocumentedTree) {
   }
 }
 
+TEST_P(VecTest, ButterfliesAreSumsBelowAndDifferencesAbove) {
+  for (size_t log = 0; log < 4; ++log) {
+    const size_t n = size_t{1} << log;
+    for (int round = 0; round < 200; ++round) {
+      const Floats a = RandomFloats();
+      Floats out;
+      kernels().butterfly[log](a.data(), out.data());
+      for (size_t i = 0; i < 16; ++i) {
+        const float expected = (i & n) != 0 ? a[i ^ n] - a[i] : a[i] + a[i ^ n];
+        ASSERT_EQ(Bits(out[i]), Bits(expected)) << "distance " << n << ", lane " << i;
+      }
+    }
+  }
+}
+
 TEST_P(VecTest, HalfPrecisionAgreesWithTheScalarConversionForEveryPattern) {
   for (uint32_t first = 0; first < 65536; first += 16) {
     std::array<uint16_t, 16> in, out;

@@ -130,6 +130,7 @@ const VecTestKernels kVecTestKernels = {
     .select_less = Select,
     .hsum = Sum,
     .hmax = Largest,
+    .butterfly = {Unary<Butterfly<1>>, Unary<Butterfly<2>>, Unary<Butterfly<4>>, Unary<Butterfly<8>>},
     .izero = IZeroTo,
     .iset = ISetTo,
     .iadd = IntBinary<IAdd>,
