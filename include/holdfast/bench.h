@@ -19,14 +19,14 @@ struct AppendCell {
 Result<std::vector<AppendCell>> BenchAppend(const std::vector<int64_t>& rows);
 
 struct AttentionBenchOptions {
-  std::vector<CodecId> codecs;  // each as K and V alike
+  std::vector<KvSpec> codecs;
   std::vector<StorageId> storages;
   std::vector<int64_t> rows;
   int q_heads = 9, kv_heads = 3, head_dim = 64, threads = 0;
   LayoutConfig layout;
 };
 struct AttentionCell {
-  CodecId codec = CodecId::kF16;
+  KvSpec codec;
   StorageId storage = StorageId::kContiguous;
   LayoutConfig layout;
   int q_heads = 0, kv_heads = 0, head_dim = 0;

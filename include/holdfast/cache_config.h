@@ -23,6 +23,30 @@ std::string_view CodecName(CodecId id);
 Result<CodecId> ParseCodec(std::string_view name);
 std::vector<CodecId> AllCodecs();
 
+// A codec and its parameter. Written `affine4`, or `affine4g64` with a group of 64.
+struct CodecSpec {
+  CodecId id = CodecId::kF16;
+  // Dims that share a scale, for the codecs that take a group: a multiple of 16 that divides the row's dims.
+  // 0: the codec's own default, whose last group in a row may be shorter.
+  int group = 0;
+
+  constexpr CodecSpec() = default;
+  constexpr CodecSpec(CodecId codec, int group_dims = 0)
+      : id(codec), group(group_dims) {}  // a codec is a spec
+  friend bool operator==(const CodecSpec&, const CodecSpec&) = default;
+};
+std::string CodecSpecName(CodecSpec spec);
+Result<CodecSpec> ParseCodecSpec(std::string_view text);
+
+// The codecs of K and V, as `--kv-cache` takes them: `f16`, `f16:int8` (K:V), `aura4v2` (K aura4, V aura2).
+struct KvSpec {
+  CodecSpec k;
+  CodecSpec v;
+  friend bool operator==(const KvSpec&, const KvSpec&) = default;
+};
+std::string KvSpecName(const KvSpec& spec);
+Result<KvSpec> ParseKvSpec(std::string_view text);
+
 // Which positions a query may see.
 enum class LayoutId : uint8_t {
 #define HOLDFAST_LAYOUT_ENUMERATOR(id, name, symbol) id,
@@ -63,8 +87,8 @@ struct LayoutConfig {
 
 struct LayerConfig {
   LayoutConfig layout;
-  CodecId k_codec = CodecId::kF16;
-  CodecId v_codec = CodecId::kF16;  // ignored where v_is_prefix_of_k
+  CodecSpec k_codec;
+  CodecSpec v_codec;  // ignored where v_is_prefix_of_k
   RowShape shape;
   int kv_heads = 0;
 

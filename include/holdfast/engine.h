@@ -28,8 +28,8 @@ struct EngineOptions {
 
 // How a session's cache is built. Defaults: the model's own windows, f16, contiguous.
 struct CacheOptions {
-  CodecId k_codec = CodecId::kF16;
-  CodecId v_codec = CodecId::kF16;
+  CodecSpec k_codec;
+  CodecSpec v_codec;
   StorageId storage = StorageId::kContiguous;
   int block_tokens = kDefaultBlockTokens;
   int rewind_tokens = kDefaultRewindTokens;

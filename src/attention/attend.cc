@@ -64,7 +64,9 @@ class Attention {
   const ValueKernels& value_;
   bool latent_;
   ScoreRule rule_;
-  int group_;  // query heads of a KV head
+  RowFormat k_format_;
+  RowFormat v_format_;  // of the tiles that V is read from
+  int group_;           // query heads of a KV head
   int64_t prepared_bytes_;
   int64_t o_stride_;
   int64_t k_tile_bytes_;
@@ -80,11 +82,13 @@ Attention::Attention(const AttentionCall& call, Isa isa, AttentionWorkspace::Sta
                                          : GetCodec(call.v_codec).kernels(isa).value),
       latent_(call.shape.v_is_prefix_of_k),
       rule_(MakeScoreRule(call.rule.scale, call.rule.softcap)),
+      k_format_(call.shape.k_dim, call.k_codec.group),
+      v_format_(latent_ ? k_format_ : RowFormat(call.shape.v_dim, call.v_codec.group)),
       group_(call.q_heads / call.kv_heads),
-      prepared_bytes_(key_.prepared_bytes(call.shape.k_dim)),
+      prepared_bytes_(key_.prepared_bytes(k_format_)),
       o_stride_(RoundUp(call.shape.v_dim, kOutLanes)),
-      k_tile_bytes_(GetCodec(call.k_codec).k_tile_bytes(call.shape.k_dim)) {
-  if (!latent_) v_tile_bytes_ = GetCodec(call.v_codec).v_tile_bytes(call.shape.v_dim);
+      k_tile_bytes_(GetCodec(call.k_codec).k_tile_bytes(k_format_)) {
+  if (!latent_) v_tile_bytes_ = GetCodec(call.v_codec).v_tile_bytes(v_format_);
 }
 
 Status Attention::Prepare(int threads) {
@@ -162,7 +166,7 @@ void Attention::PrepareQueries(const QueryBlock& block, int kv_head, const Threa
     // A codec that quantises the query could lose a NaN on the way, so it is noticed here.
     scratch.poisoned[i] = !softmax_.all_finite(query, k_dim);
     const float* finite = scratch.poisoned[i] ? reinterpret_cast<const float*>(state_.hole()) : query;
-    key_.prepare(finite, k_dim, scratch.prepared + i * prepared_bytes_);
+    key_.prepare(finite, k_format_, scratch.prepared + i * prepared_bytes_);
   }
 }
 
@@ -205,13 +209,12 @@ void Attention::ComputeChunk(const QueryBlock& block, int64_t chunk, const Chunk
     std::fill_n(scratch.views + t * group_, group_,
                 ViewOfChunk(sequence.visible[static_cast<size_t>(block.token + t)], chunk));
   }
-  const RowShape& shape = call_.shape;
-  key_.score(scratch.prepared, queries, shape.k_dim, rows.k, scratch.scores);
+  key_.score(scratch.prepared, queries, k_format_, rows.k, scratch.scores);
   if (!latent_) AskForV(rows.v);
   softmax_.softmax(scratch.scores, scratch.views, scratch.poisoned, queries, rows.k.begin, rows.k.end, rule_,
                    to.heads);
-  value_.accumulate(scratch.scores, queries, shape.v_dim, latent_ ? shape.k_dim : shape.v_dim,
-                    latent_ ? rows.k : rows.v, to.o, o_stride_);
+  value_.accumulate(scratch.scores, queries, call_.shape.v_dim, v_format_, latent_ ? rows.k : rows.v, to.o,
+                    o_stride_);
 }
 
 void Attention::FoldGroup(const QueryBlock& block, int kv_head, const SplitGroup& group) const {

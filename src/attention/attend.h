@@ -27,8 +27,8 @@ struct AttentionCall {
   int q_heads =
       0;  // a multiple of kv_heads; query heads [h*G, (h+1)*G) read KV head h, G = q_heads / kv_heads
   int kv_heads = 0;
-  CodecId k_codec = CodecId::kF16;
-  CodecId v_codec = CodecId::kF16;  // = k_codec for a latent row
+  CodecSpec k_codec;
+  CodecSpec v_codec;  // = k_codec for a latent row
   AttentionRule rule;
   std::span<const AttentionSequence> sequences;
   const float* q = nullptr;  // [tokens, q_heads, k_dim]

@@ -26,6 +26,8 @@ std::vector<Row> VisibleRows(const AttentionCall& call, const AttentionSequence&
                              const VisibleRange& visible, int kv_head, const float* q) {
   const Codec& k_codec = GetCodec(call.k_codec);
   const Codec& v_codec = GetCodec(call.v_codec);
+  const RowFormat k_format(call.shape.k_dim, call.k_codec.group);
+  const RowFormat v_format(call.shape.v_dim, call.v_codec.group);
   const RowShape& shape = call.shape;
   std::vector<Row> rows;
   for (const Span& span : sequence.spans) {
@@ -34,7 +36,7 @@ std::vector<Row> VisibleRows(const AttentionCall& call, const AttentionSequence&
       const int64_t tile = p / kTileRows - span.begin / kTileRows;
       const int slot = static_cast<int>(p % kTileRows);
       std::vector<float> k(static_cast<size_t>(shape.k_dim));
-      k_codec.decode_k(span.k + kv_head * span.k_head_stride_bytes + tile * k_codec.k_tile_bytes(shape.k_dim),
+      k_codec.decode_k(span.k + kv_head * span.k_head_stride_bytes + tile * k_codec.k_tile_bytes(k_format),
                        shape.k_dim, slot, k.data());
       Row row;
       row.score = ScoreOf(call.rule, q, k);
@@ -42,9 +44,8 @@ std::vector<Row> VisibleRows(const AttentionCall& call, const AttentionSequence&
         row.v.assign(k.begin(), k.begin() + shape.v_dim);
       } else {
         row.v.resize(static_cast<size_t>(shape.v_dim));
-        v_codec.decode_v(
-            span.v + kv_head * span.v_head_stride_bytes + tile * v_codec.v_tile_bytes(shape.v_dim),
-            shape.v_dim, slot, row.v.data());
+        v_codec.decode_v(span.v + kv_head * span.v_head_stride_bytes + tile * v_codec.v_tile_bytes(v_format),
+                         shape.v_dim, slot, row.v.data());
       }
       rows.push_back(std::move(row));
     }

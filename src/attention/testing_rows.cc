@@ -29,18 +29,18 @@ float RandomValue(std::mt19937_64& random) {
 std::string TestGeometry::Describe() const {
   return std::to_string(q_heads) + "/" + std::to_string(kv_heads) + " heads, dims " +
          std::to_string(shape.k_dim) + "/" + std::to_string(shape.v_dim) +
-         (shape.v_is_prefix_of_k ? " latent" : "") + ", " + std::string(CodecName(k_codec)) + "/" +
-         std::string(CodecName(v_codec)) + ", scale " + std::to_string(scale) + ", softcap " +
+         (shape.v_is_prefix_of_k ? " latent" : "") + ", " + CodecSpecName(k_codec) + "/" +
+         CodecSpecName(v_codec) + ", scale " + std::to_string(scale) + ", softcap " +
          std::to_string(softcap) + (sink_logits ? ", sink logits" : "");
 }
 
 TestCall::TestCall(const TestGeometry& geometry, const std::vector<TestSequence>& sequences, uint64_t seed)
     : geometry_(geometry),
       random_(seed),
-      k_tile_bytes_(GetCodec(geometry.k_codec).k_tile_bytes(geometry.shape.k_dim)),
+      k_tile_bytes_(GetCodec(geometry.k_codec).k_tile_bytes(geometry.k_format())),
       v_tile_bytes_(geometry.shape.v_is_prefix_of_k
                         ? 0
-                        : GetCodec(geometry.v_codec).v_tile_bytes(geometry.shape.v_dim)) {
+                        : GetCodec(geometry.v_codec).v_tile_bytes(geometry.v_format())) {
   for (const TestSequence& spec : sequences) {
     Rows& rows = rows_.emplace_back();
     rows.spec = spec;
@@ -74,11 +74,11 @@ void TestCall::Encode(Rows& rows) {
     for (int64_t p = 0; p < rows.spec.length; ++p) {
       const int slot = static_cast<int>(p % kTileRows);
       for (float& x : row) x = RandomValue(random_);
-      k.encode_k(row.data(), shape.k_dim, slot,
+      k.encode_k(row.data(), geometry_.k_format(), slot,
                  k_memory.get() + head * span.k_head_stride_bytes + p / kTileRows * k_tile_bytes_);
       if (shape.v_is_prefix_of_k) continue;
       for (float& x : row) x = RandomValue(random_);
-      v.encode_v(row.data(), shape.v_dim, slot,
+      v.encode_v(row.data(), geometry_.v_format(), slot,
                  v_memory.get() + head * span.v_head_stride_bytes + p / kTileRows * v_tile_bytes_);
     }
   }
@@ -124,10 +124,10 @@ void TestCall::Spoil(const Rows& rows, const Span& span, int64_t tile, int64_t c
     const int slot = static_cast<int>(p % kTileRows);
     const int64_t at = p / kTileRows - tile;
     for (int head = 0; head < geometry_.kv_heads; ++head) {
-      k.encode_k(row.data(), shape.k_dim, slot,
+      k.encode_k(row.data(), geometry_.k_format(), slot,
                  const_cast<std::byte*>(span.k) + head * span.k_head_stride_bytes + at * k_tile_bytes_);
       if (span.v == nullptr) continue;
-      v.encode_v(row.data(), shape.v_dim, slot,
+      v.encode_v(row.data(), geometry_.v_format(), slot,
                  const_cast<std::byte*>(span.v) + head * span.v_head_stride_bytes + at * v_tile_bytes_);
     }
   }

@@ -15,8 +15,10 @@ struct TestGeometry {
   RowShape shape;
   int q_heads = 1;
   int kv_heads = 1;
-  CodecId k_codec = CodecId::kF32;
-  CodecId v_codec = CodecId::kF32;
+  CodecSpec k_codec = CodecId::kF32;
+  CodecSpec v_codec = CodecId::kF32;
+  RowFormat k_format() const { return {shape.k_dim, k_codec.group}; }
+  RowFormat v_format() const { return {shape.v_dim, v_codec.group}; }
   float scale = 1.0f;
   float softcap = 0.0f;
   bool sink_logits = false;

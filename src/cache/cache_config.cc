@@ -24,14 +24,20 @@ Status CheckId(const std::string& what, Id id, const std::vector<Id>& known) {
   return InvalidArgument(what + " is id " + std::to_string(static_cast<int>(id)) + ", which does not exist");
 }
 
+Status CheckCodec(const std::string& what, CodecSpec spec, int dim) {
+  HF_RETURN_IF_ERROR(CheckId(what, spec.id, AllCodecs()));
+  const Status group = CheckGroup(spec, dim);
+  return group.ok() ? group : Status(group.code(), what + ": " + group.message());
+}
+
 Status CheckRows(const LayerConfig& layer, const std::string& where) {
   HF_RETURN_IF_ERROR(CheckRange(where + "kv_heads", layer.kv_heads, 1, kMaxKvHeads));
   HF_RETURN_IF_ERROR(CheckRange(where + "k_dim", layer.shape.k_dim, 1, kMaxDim));
   const int v_limit = layer.shape.v_is_prefix_of_k ? layer.shape.k_dim : kMaxDim;
   HF_RETURN_IF_ERROR(CheckRange(where + "v_dim", layer.shape.v_dim, 1, v_limit));
-  HF_RETURN_IF_ERROR(CheckId(where + "k_codec", layer.k_codec, AllCodecs()));
+  HF_RETURN_IF_ERROR(CheckCodec(where + "k_codec", layer.k_codec, layer.shape.k_dim));
   if (layer.shape.v_is_prefix_of_k) return OkStatus();
-  return CheckId(where + "v_codec", layer.v_codec, AllCodecs());
+  return CheckCodec(where + "v_codec", layer.v_codec, layer.shape.v_dim);
 }
 
 Status CheckLayer(const LayerConfig& layer, const std::string& where) {

@@ -18,12 +18,12 @@ std::string Number(float value) {
 }
 
 // One half (K or V) of the rows of `tokens` tokens.
-Status CheckHalf(const Codec& codec, const char* half, int64_t position, int64_t tokens, int heads, int dim,
-                 const float* rows) {
+Status CheckHalf(const Codec& codec, const char* half, int64_t position, int64_t tokens, int heads,
+                 RowFormat format, const float* rows) {
   for (int64_t t = 0; t < tokens; ++t) {
     for (int head = 0; head < heads; ++head) {
-      const float* row = rows + (t * heads + head) * dim;
-      const int bad = codec.first_unencodable(row, dim);
+      const float* row = rows + (t * heads + head) * format.dim;
+      const int bad = codec.first_unencodable(row, format);
       if (bad < 0) continue;
       return InvalidArgument(std::string("append: ") + half + " value " + Number(row[bad]) + " at position " +
                              std::to_string(position + t) + ", head " + std::to_string(head) + ", dim " +
@@ -128,9 +128,9 @@ void SpanCache::TrimToLength() {
 }
 
 Status SpanCache::CheckRows(int64_t tokens, const float* k, const float* v) const {
-  HF_RETURN_IF_ERROR(CheckHalf(*k_codec_, "K", length_, tokens, config_.kv_heads, config_.shape.k_dim, k));
+  HF_RETURN_IF_ERROR(CheckHalf(*k_codec_, "K", length_, tokens, config_.kv_heads, k_format(), k));
   if (v_codec_ == nullptr) return OkStatus();
-  return CheckHalf(*v_codec_, "V", length_, tokens, config_.kv_heads, config_.shape.v_dim, v);
+  return CheckHalf(*v_codec_, "V", length_, tokens, config_.kv_heads, v_format(), v);
 }
 
 void SpanCache::EncodeRows(int64_t position, int64_t tokens, int head_begin, int head_end, const float* k,
@@ -146,12 +146,12 @@ void SpanCache::EncodeRows(int64_t position, int64_t tokens, int head_begin, int
     for (int head = head_begin; head < head_end; ++head) {
       std::byte* k_tile = run.k + head * run.k_head_stride_bytes;
       for (int i = 0; i < rows; ++i) {
-        k_kernels_->encode_k(k + ((done + i) * heads + head) * k_dim, k_dim, in_tile + i, k_tile);
+        k_kernels_->encode_k(k + ((done + i) * heads + head) * k_dim, k_format(), in_tile + i, k_tile);
       }
       if (v_codec_ == nullptr) continue;
       std::byte* v_tile = run.v + head * run.v_head_stride_bytes;
       for (int i = 0; i < rows; ++i) {
-        v_kernels_->encode_v(v + ((done + i) * heads + head) * v_dim, v_dim, in_tile + i, v_tile);
+        v_kernels_->encode_v(v + ((done + i) * heads + head) * v_dim, v_format(), in_tile + i, v_tile);
       }
     }
     done += rows;

@@ -78,6 +78,8 @@ class SpanCache {
   SpanCache(const SpanCache& other, std::unique_ptr<Storage> storage);
   void AppendRunsOf(int64_t begin, int64_t end, std::vector<Span>& spans) const;
   Status CheckLimits(int64_t tokens) const;
+  RowFormat k_format() const { return {config_.shape.k_dim, config_.k_codec.group}; }
+  RowFormat v_format() const { return {config_.shape.v_dim, config_.v_codec.group}; }
   Status MakeRoom(int64_t tokens);
 
   LayerConfig config_;

@@ -44,9 +44,9 @@ Result<StorageId> ParseStorage(std::string_view name) {
 TileGeometry MakeTileGeometry(const LayerConfig& layer) {
   TileGeometry tiles;
   tiles.kv_heads = layer.kv_heads;
-  tiles.k_tile_bytes = GetCodec(layer.k_codec).k_tile_bytes(layer.shape.k_dim);
+  tiles.k_tile_bytes = GetCodec(layer.k_codec).k_tile_bytes({layer.shape.k_dim, layer.k_codec.group});
   if (!layer.shape.v_is_prefix_of_k) {
-    tiles.v_tile_bytes = GetCodec(layer.v_codec).v_tile_bytes(layer.shape.v_dim);
+    tiles.v_tile_bytes = GetCodec(layer.v_codec).v_tile_bytes({layer.shape.v_dim, layer.v_codec.group});
   }
   return tiles;
 }

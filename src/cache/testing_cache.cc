@@ -58,8 +58,10 @@ LiveRows ReadRows(const SpanCache& cache, int64_t first_query, int head) {
   const LayerConfig& config = cache.config();
   const Codec& k_codec = GetCodec(config.k_codec);
   const Codec& v_codec = GetCodec(config.v_codec);
-  const int64_t k_tile = k_codec.k_tile_bytes(config.shape.k_dim);
-  const int64_t v_tile = v_codec.v_tile_bytes(config.shape.v_dim);
+  const RowFormat k_format(config.shape.k_dim, config.k_codec.group);
+  const RowFormat v_format(config.shape.v_dim, config.v_codec.group);
+  const int64_t k_tile = k_codec.k_tile_bytes(k_format);
+  const int64_t v_tile = v_codec.v_tile_bytes(v_format);
   std::vector<Span> spans;
   cache.AppendSpans(first_query, spans);
   LiveRows rows;
@@ -69,12 +71,10 @@ LiveRows ReadRows(const SpanCache& cache, int64_t first_query, int head) {
       const int slot = static_cast<int>(p % kTileRows);
       rows.positions.push_back(p);
       auto& k = rows.k.emplace_back(config.shape.k_dim);
-      k_codec.decode_k(span.k + head * span.k_head_stride_bytes + tile * k_tile, config.shape.k_dim, slot,
-                       k.data());
+      k_codec.decode_k(span.k + head * span.k_head_stride_bytes + tile * k_tile, k_format, slot, k.data());
       if (span.v == nullptr) continue;
       auto& v = rows.v.emplace_back(config.shape.v_dim);
-      v_codec.decode_v(span.v + head * span.v_head_stride_bytes + tile * v_tile, config.shape.v_dim, slot,
-                       v.data());
+      v_codec.decode_v(span.v + head * span.v_head_stride_bytes + tile * v_tile, v_format, slot, v.data());
     }
   }
   return rows;

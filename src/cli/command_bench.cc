@@ -38,10 +38,10 @@ Result<AttentionBenchOptions> AttentionOptions(const BenchOptions& b) {
   options.head_dim = b.head_dim;
   for (const std::string& name : SplitList(b.codecs)) {
     if (name == "all") {
-      options.codecs = AllCodecs();
+      for (const CodecId id : AllCodecs()) options.codecs.push_back({id, id});
       continue;
     }
-    auto codec = ParseCodec(name);
+    auto codec = ParseKvSpec(name);
     if (!codec.ok()) return WrongCommandLine("--codecs: " + codec.status().message());
     options.codecs.push_back(*codec);
   }
@@ -69,8 +69,8 @@ Result<AttentionBenchOptions> AttentionOptions(const BenchOptions& b) {
 }
 
 Json AttentionJson(const AttentionCell& c) {
-  return {{"k", CodecName(c.codec)},
-          {"v", CodecName(c.codec)},
+  return {{"k", CodecSpecName(c.codec.k)},
+          {"v", CodecSpecName(c.codec.v)},
           {"storage", StorageName(c.storage)},
           {"layout", LayoutName(c.layout.id)},
           {"q_heads", c.q_heads},
@@ -97,10 +97,10 @@ Status RunAttention(const BenchOptions& b) {
   for (const AttentionCell& c : bench->cells) {
     cells.push_back(AttentionJson(c));
     if (!b.common.json) {
-      std::printf("%-6s %-10s %7s %5d %8lld %10.1f %8.2f %8.2f %8.2f\n",
-                  std::string(CodecName(c.codec)).c_str(), std::string(StorageName(c.storage)).c_str(),
-                  b.heads.c_str(), c.head_dim, static_cast<long long>(c.rows), c.ns * 1e-3, c.gb_per_s,
-                  c.fraction_of_read, c.speed_vs_f16);
+      std::printf("%-6s %-10s %7s %5d %8lld %10.1f %8.2f %8.2f %8.2f\n", KvSpecName(c.codec).c_str(),
+                  std::string(StorageName(c.storage)).c_str(), b.heads.c_str(), c.head_dim,
+                  static_cast<long long>(c.rows), c.ns * 1e-3, c.gb_per_s, c.fraction_of_read,
+                  c.speed_vs_f16);
     }
   }
   if (b.common.json)

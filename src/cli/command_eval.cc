@@ -25,7 +25,8 @@ Status Run(const Eval& e) {
     auto codecs = ParseKvCache(spec);
     if (!codecs.ok()) return codecs.status();
     CacheOptions options = *base;
-    std::tie(options.k_codec, options.v_codec) = *codecs;
+    options.k_codec = codecs->k;
+    options.v_codec = codecs->v;
     schemes.emplace_back(spec, options);
   }
   if (schemes.empty()) return WrongCommandLine("--kv-cache: the list is empty");

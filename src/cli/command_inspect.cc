@@ -29,8 +29,8 @@ Result<Json> LayerJson(const LayerInfo& layer, int index, const CacheConfig& con
     json["window_tokens"] = c.layout.window_tokens;
     json["sink_tokens"] = c.layout.sink_tokens;
   }
-  json["k_codec"] = CodecName(c.k_codec);
-  json["v_codec"] = CodecName(c.v_codec);
+  json["k_codec"] = CodecSpecName(c.k_codec);
+  json["v_codec"] = CodecSpecName(c.v_codec);
   json["storage"] = StorageName(config.storage);
   json["q_heads"] = layer.q_heads;
   json["kv_heads"] = c.kv_heads;

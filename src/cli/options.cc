@@ -60,19 +60,10 @@ void CommonOptions::AddCache(CLI::App& app) {
   app.add_option("--cache-type-v", type_v, "codec of V")->excludes(both);
 }
 
-Result<std::pair<CodecId, CodecId>> ParseKvCache(const std::string& spec) {
-  const size_t colon = spec.find(':');
-  const auto k = ParseCodec(spec.substr(0, colon));
-  if (!k.ok()) return WrongCommandLine("--kv-cache " + spec + ": " + k.status().message());
-  const auto v = colon == std::string::npos ? k : ParseCodec(spec.substr(colon + 1));
-  if (!v.ok()) return WrongCommandLine("--kv-cache " + spec + ": " + v.status().message());
-  return std::pair(*k, *v);
-}
-
-std::string KvCacheName(CodecId k, CodecId v) {
-  std::string name(CodecName(k));
-  if (k != v) name += ":" + std::string(CodecName(v));
-  return name;
+Result<KvSpec> ParseKvCache(const std::string& spec) {
+  auto parsed = ParseKvSpec(spec);
+  if (!parsed.ok()) return WrongCommandLine("--kv-cache " + spec + ": " + parsed.status().message());
+  return parsed;
 }
 
 Result<CacheOptions> CommonOptions::Cache() const {
@@ -80,12 +71,13 @@ Result<CacheOptions> CommonOptions::Cache() const {
   if (!kv_cache.empty()) {
     const auto codecs = ParseKvCache(kv_cache);
     if (!codecs.ok()) return codecs.status();
-    std::tie(options.k_codec, options.v_codec) = *codecs;
+    options.k_codec = codecs->k;
+    options.v_codec = codecs->v;
   }
   for (const auto& [text, codec, name] : {std::tuple(&type_k, &options.k_codec, "--cache-type-k"),
                                           std::tuple(&type_v, &options.v_codec, "--cache-type-v")}) {
     if (text->empty()) continue;
-    const auto parsed = ParseCodec(*text);
+    const auto parsed = ParseCodecSpec(*text);
     if (!parsed.ok())
       return WrongCommandLine(std::string(name) + " " + *text + ": " + parsed.status().message());
     *codec = *parsed;

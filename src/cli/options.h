@@ -42,8 +42,7 @@ struct CommonOptions {
 };
 
 // `f16`, or `f16:int8` for K and V apart.
-Result<std::pair<CodecId, CodecId>> ParseKvCache(const std::string& spec);
-std::string KvCacheName(CodecId k, CodecId v);
+Result<KvSpec> ParseKvCache(const std::string& spec);
 
 // Where a prompt comes from: exactly one of -p TEXT, -f FILE, --tokens IDS.
 struct PromptOptions {

@@ -29,29 +29,40 @@ struct Codec {
   CodecId id;
   std::string_view name;
   bool integer_dots;  // scores are integer dot products (of a quantised query)
+  // Precision of the integer dots, in steps of the largest value: of a query (per group of dims where the codec
+  // has groups) and of the weights of 64 rows. 0 where the dots are floats.
+  int query_levels;
+  int weight_levels;
+  int bits;             // of a value, metadata not counted
+  int default_group;    // dims that share a scale unless a CodecSpec says otherwise; 0: takes no group
+  bool always_rotated;  // is meant for rotated rows only (see codec/transform.h)
 
-  // Bytes of a tile of kTileRows rows of `dim` values, a multiple of 16. REQUIRES 1 <= dim <= kMaxDim. Any
-  // dim works: a codec pads inside the tile (K to its dot's group, V to whole vectors), and these sizes say
+  // Bytes of a tile of kTileRows rows, a multiple of 16. REQUIRES 1 <= dim <= kMaxDim and a group that
+  // CheckGroup accepts. Any dim works: a codec pads inside the tile (K to its dot's group, V to whole vectors), and these sizes say
   // so.
-  int64_t (*k_tile_bytes)(int dim);
-  int64_t (*v_tile_bytes)(int dim);
+  int64_t (*k_tile_bytes)(RowFormat format);
+  int64_t (*v_tile_bytes)(RowFormat format);
 
   // Index of the first value that the format cannot carry (non-finite, or past its largest magnitude), or -1.
-  int (*first_unencodable)(const float* row, int dim);
+  int (*first_unencodable)(const float* row, RowFormat format);
   // Largest finite magnitude the format carries, for the error message.
   float max_magnitude;
 
   // The reference decoders: slot (0..15) of a tile to row[dim].
-  void (*decode_k)(const std::byte* tile, int dim, int slot, float* row);
-  void (*decode_v)(const std::byte* tile, int dim, int slot, float* row);
+  void (*decode_k)(const std::byte* tile, RowFormat format, int slot, float* row);
+  void (*decode_v)(const std::byte* tile, RowFormat format, int slot, float* row);
 
   // Bound on |x - decode(encode(x))| for every value of this row.
-  float (*max_error)(const float* row, int dim);
+  float (*max_error)(const float* row, RowFormat format);
 
   const CodecKernels& (*kernels)(Isa isa);
 };
 
 // The codec of an id; every id of codec_list.h has one.
-const Codec& GetCodec(CodecId id);
+const Codec& GetCodec(CodecSpec spec);
+
+// Whether rows of `dim` values may have the spec's group: 0, or a multiple of 16 that divides dim, for a codec
+// that takes one. Error kInvalidArgument, naming the group and the limit.
+Status CheckGroup(CodecSpec spec, int dim);
 
 }  // namespace holdfast

@@ -21,9 +21,9 @@ constexpr int kDims[] = {1, 3, 8, 20, 40, 64, 80, 96, 112, 128, 192, 256, 576, 1
 
 struct HalfOf {
   const char* name;
-  int64_t (*Codec::*tile_bytes)(int);
-  void (*CodecKernels::*encode)(const float*, int, int, std::byte*);
-  void (*Codec::*decode)(const std::byte*, int, int, float*);
+  int64_t (*Codec::*tile_bytes)(RowFormat);
+  void (*CodecKernels::*encode)(const float*, RowFormat, int, std::byte*);
+  void (*Codec::*decode)(const std::byte*, RowFormat, int, float*);
 };
 const HalfOf kHalves[] = {{"K", &Codec::k_tile_bytes, &CodecKernels::encode_k, &Codec::decode_k},
                           {"V", &Codec::v_tile_bytes, &CodecKernels::encode_v, &Codec::decode_v}};
@@ -164,6 +164,30 @@ TEST(CodecList, RefusesAnUnknownNameAndListsTheKnownOnes) {
     ASSERT_FALSE(parsed.ok()) << name;
     EXPECT_EQ(parsed.status().code(), StatusCode::kInvalidArgument);
     EXPECT_NE(parsed.status().message().find("f32, f16, bf16, int8"), std::string::npos);
+  }
+}
+
+TEST(KvSpecs, AreOneNameOrAPairOrAFamilyWithTwoNumbers) {
+  const auto both = [](CodecId id) { return KvSpec{id, id}; };
+  for (const CodecId id : AllCodecs()) {
+    const auto parsed = ParseKvSpec(CodecName(id));
+    ASSERT_TRUE(parsed.ok()) << CodecName(id) << ": " << parsed.status().message();
+    EXPECT_EQ(*parsed, both(id));
+    EXPECT_EQ(KvSpecName(*parsed), CodecName(id));
+  }
+  const auto pair = ParseKvSpec("f16:int8");
+  ASSERT_TRUE(pair.ok());
+  EXPECT_EQ(*pair, (KvSpec{CodecId::kF16, CodecId::kInt8}));
+  EXPECT_EQ(KvSpecName(*pair), "f16:int8");
+  const auto family = ParseKvSpec("f32v16");
+  ASSERT_TRUE(family.ok());
+  EXPECT_EQ(*family, (KvSpec{CodecId::kF32, CodecId::kF16}));
+}
+
+TEST(KvSpecs, RefuseWhatIsNoCodecOrNoGroup) {
+  for (const char* text :
+       {"", ":", "f16:", ":f16", "f16:f16:f16", "v", "f16v", "f32v7", "int8g64", "f16g", "int8g0x"}) {
+    EXPECT_FALSE(ParseKvSpec(text).ok()) << text;
   }
 }
 

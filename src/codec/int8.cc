@@ -19,11 +19,11 @@ namespace {
 constexpr float kMaxMagnitude = kInt8LargestScale * kInt8Codes;
 static_assert(kMaxMagnitude == 8319008.0f);
 
-constexpr int64_t KTileBytes(int dim) {
-  return Int8KCodeBytes(dim) + kInt8ScaleBytes;
+constexpr int64_t KTileBytes(RowFormat format) {
+  return Int8KCodeBytes(format.dim) + kInt8ScaleBytes;
 }
-constexpr int64_t VTileBytes(int dim) {
-  return Int8VCodeBytes(dim) + kInt8ScaleBytes;
+constexpr int64_t VTileBytes(RowFormat format) {
+  return Int8VCodeBytes(format.dim) + kInt8ScaleBytes;
 }
 static_assert(KTileBytes(1) % 16 == 0 && VTileBytes(1) % 16 == 0, "tile sizes are multiples of 16");
 static_assert(KTileBytes(64) == 1056 && VTileBytes(64) == 1056 && KTileBytes(1) == 96 &&
@@ -35,7 +35,8 @@ float ScaleAt(const std::byte* scales, int slot) {
   return F16ToF32(bits);
 }
 
-void DecodeK(const std::byte* tile, int dim, int slot, float* row) {
+void DecodeK(const std::byte* tile, RowFormat format, int slot, float* row) {
+  const int dim = format.dim;
   const float scale = ScaleAt(tile + Int8KCodeBytes(dim), slot);
   for (int d = 0; d < dim; ++d) {
     const int code = std::to_integer<int>(tile[Int8KOffset(slot, d)]) - kInt8KBias;
@@ -43,7 +44,8 @@ void DecodeK(const std::byte* tile, int dim, int slot, float* row) {
   }
 }
 
-void DecodeV(const std::byte* tile, int dim, int slot, float* row) {
+void DecodeV(const std::byte* tile, RowFormat format, int slot, float* row) {
+  const int dim = format.dim;
   const float scale = ScaleAt(tile + Int8VCodeBytes(dim), slot);
   for (int d = 0; d < dim; ++d) {
     const auto code = static_cast<int8_t>(std::to_integer<uint8_t>(tile[Int8VOffset(dim, slot, d)]));
@@ -51,13 +53,13 @@ void DecodeV(const std::byte* tile, int dim, int slot, float* row) {
   }
 }
 
-int FirstUnencodable(const float* row, int dim) {
-  return FirstOutside(row, dim, kMaxMagnitude);
+int FirstUnencodable(const float* row, RowFormat format) {
+  return FirstOutside(row, format.dim, kMaxMagnitude);
 }
 
 // Half the scale that encode stores. The factor covers the rounding of value / scale in float.
-float MaxError(const float* row, int dim) {
-  const float absmax = AbsMax(row, dim);
+float MaxError(const float* row, RowFormat format) {
+  const float absmax = AbsMax(row, format.dim);
   uint16_t bits = F32ToF16(absmax / kInt8Codes);
   if (absmax > kInt8ClipLimit * F16ToF32(bits)) ++bits;
   return 0.5001f * F16ToF32(bits);
@@ -70,6 +72,11 @@ constinit const Codec kInt8Codec = {
     .id = CodecId::kInt8,
     .name = "int8",
     .integer_dots = true,
+    .query_levels = 32512,
+    .weight_levels = 65535,
+    .bits = 8,
+    .default_group = 0,
+    .always_rotated = false,
     .k_tile_bytes = KTileBytes,
     .v_tile_bytes = VTileBytes,
     .first_unencodable = FirstUnencodable,

@@ -23,17 +23,20 @@ constexpr int kRounds = 7;
 // One cell's caches, each a layer of a model that a decode step reads in turn.
 struct Fixture {
   AttentionCell cell;
+  TileGeometry tiles;
   std::vector<std::unique_ptr<SpanCache>> layers;
   std::vector<std::vector<Span>> spans;
   VisibleRange visible;
   std::vector<double> attend_ns, read_ns;  // a layer, a sample a round
 };
 
-CacheConfig CellConfig(const AttentionBenchOptions& options, CodecId codec, StorageId storage, int64_t rows) {
+CacheConfig CellConfig(const AttentionBenchOptions& options, const KvSpec& codec, StorageId storage,
+                       int64_t rows) {
   CacheConfig config;
   LayerConfig layer;
   layer.layout = options.layout;
-  layer.k_codec = layer.v_codec = codec;
+  layer.k_codec = codec.k;
+  layer.v_codec = codec.v;
   layer.shape = {options.head_dim, options.head_dim, false};
   layer.kv_heads = options.kv_heads;
   config.layers = {layer};
@@ -50,7 +53,7 @@ int64_t CellLayers(int64_t rows, int64_t row_bytes) {
 Status CheckMemory(const AttentionBenchOptions& options, int64_t rows) {
   double bytes = 0.0;
   for (const StorageId storage : options.storages) {
-    for (const CodecId codec : options.codecs) {
+    for (const KvSpec& codec : options.codecs) {
       const CacheConfig config = CellConfig(options, codec, storage, rows);
       HF_ASSIGN_OR_RETURN(const CacheBytes plan, PlanCache(config, rows));
       HF_ASSIGN_OR_RETURN(const int64_t row_bytes, RowBytes(config.layers[0]));
@@ -66,7 +69,7 @@ Status CheckMemory(const AttentionBenchOptions& options, int64_t rows) {
                            "; ask for fewer rows, heads, codecs or storages");
 }
 
-Result<Fixture> MakeFixture(const AttentionBenchOptions& options, CodecId codec, StorageId storage,
+Result<Fixture> MakeFixture(const AttentionBenchOptions& options, const KvSpec& codec, StorageId storage,
                             int64_t rows) {
   Fixture f;
   const CacheConfig config = CellConfig(options, codec, storage, rows);
@@ -93,6 +96,7 @@ Result<Fixture> MakeFixture(const AttentionBenchOptions& options, CodecId codec,
   }
   const VisibleRange& v = f.visible;
   const int64_t visible_rows = v.end - v.begin + std::min(v.sink_end, v.begin);
+  f.tiles = MakeTileGeometry(config.layers[0]);
   f.cell = {codec,
             storage,
             options.layout,
@@ -105,10 +109,11 @@ Result<Fixture> MakeFixture(const AttentionBenchOptions& options, CodecId codec,
 }
 
 // A task reads a long run of one head's spans, so that handing out tasks costs nothing beside small blocks.
-void ReadLayer(const Fixture& f, size_t layer, const ReadLoopKernels& kernels, int64_t row_bytes_of_head,
-               ThreadPool& pool, std::vector<uint32_t>& sink) {
+void ReadLayer(const Fixture& f, size_t layer, const ReadLoopKernels& kernels, ThreadPool& pool,
+               std::vector<uint32_t>& sink) {
   constexpr int64_t kRunsPerHead = 8;
   const std::vector<Span>& spans = f.spans[layer];
+  const TileGeometry& tiles = f.tiles;
   const auto heads = static_cast<int64_t>(f.cell.kv_heads);
   const auto count = static_cast<int64_t>(spans.size());
   const int64_t runs = std::min(kRunsPerHead, count);
@@ -117,9 +122,9 @@ void ReadLayer(const Fixture& f, size_t layer, const ReadLoopKernels& kernels, i
     uint32_t seen = 0;
     for (int64_t i = task / heads * count / runs; i < (task / heads + 1) * count / runs; ++i) {
       const Span& span = spans[static_cast<size_t>(i)];
-      const int64_t bytes = span.rows * row_bytes_of_head;
-      seen ^= kernels.read(span.k + head * span.k_head_stride_bytes, bytes) ^
-              kernels.read(span.v + head * span.v_head_stride_bytes, bytes);
+      seen ^=
+          kernels.read(span.k + head * span.k_head_stride_bytes, span.rows * tiles.k_tile_bytes / kTileRows) ^
+          kernels.read(span.v + head * span.v_head_stride_bytes, span.rows * tiles.v_tile_bytes / kTileRows);
     }
     sink[static_cast<size_t>(thread) * 16] ^= seen;
   });
@@ -135,7 +140,8 @@ Status MeasureRound(Fixture& f, const AttentionBenchOptions& options, AttentionW
   call.shape = {options.head_dim, options.head_dim, false};
   call.q_heads = options.q_heads;
   call.kv_heads = options.kv_heads;
-  call.k_codec = call.v_codec = f.cell.codec;
+  call.k_codec = f.cell.codec.k;
+  call.v_codec = f.cell.codec.v;
   call.rule.scale = 0.125f;
   call.sequences = {&sequence, 1};
   call.q = q.data();
@@ -150,9 +156,8 @@ Status MeasureRound(Fixture& f, const AttentionBenchOptions& options, AttentionW
   HF_RETURN_IF_ERROR(failed);
   std::vector<uint32_t> sink(static_cast<size_t>(pool.threads()) * 16);
   const ReadLoopKernels& kernels = HOLDFAST_SELECT_KERNELS(isa, kReadLoopKernels);
-  const int64_t half_row = GetCodec(f.cell.codec).k_tile_bytes(options.head_dim) / kTileRows;
   const double read_ns = TimeNs([&] {
-    for (size_t i = 0; i < f.spans.size(); ++i) ReadLayer(f, i, kernels, half_row, pool, sink);
+    for (size_t i = 0; i < f.spans.size(); ++i) ReadLayer(f, i, kernels, pool, sink);
   });
   const auto layers = static_cast<double>(f.spans.size());
   f.attend_ns.push_back(attend_ns / layers);
@@ -190,7 +195,7 @@ Result<AttentionBench> BenchAttention(const AttentionBenchOptions& options) {
   for (const int64_t rows : options.rows) {
     std::vector<Fixture> fixtures;
     for (const StorageId storage : options.storages) {
-      for (const CodecId codec : options.codecs) {
+      for (const KvSpec& codec : options.codecs) {
         HF_ASSIGN_OR_RETURN(Fixture f, MakeFixture(options, codec, storage, rows));
         fixtures.push_back(std::move(f));
       }
@@ -208,7 +213,7 @@ Result<AttentionBench> BenchAttention(const AttentionBenchOptions& options) {
     }
     for (Fixture& f : fixtures) {
       for (const Fixture& g : fixtures) {
-        if (g.cell.codec == CodecId::kF16 && g.cell.storage == f.cell.storage)
+        if (g.cell.codec == KvSpec{CodecId::kF16, CodecId::kF16} && g.cell.storage == f.cell.storage)
           f.cell.speed_vs_f16 = g.cell.ns / f.cell.ns;
       }
       result.cells.push_back(f.cell);

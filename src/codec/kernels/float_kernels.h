@@ -47,10 +47,12 @@ struct FloatKernels {
   static constexpr int kVectorBytes = 16 * kElementBytes;
   static constexpr int kDimsPerLine = 64 / kVectorBytes;  // of a K tile
 
-  static int64_t PreparedBytes(int dim) { return (static_cast<int64_t>(dim) * 4 + 63) / 64 * 64; }
+  static int64_t PreparedBytes(RowFormat format) {
+    return (static_cast<int64_t>(format.dim) * 4 + 63) / 64 * 64;
+  }
 
-  static void Prepare(const float* query, int dim, std::byte* prepared) {
-    __builtin_memcpy(prepared, query, static_cast<size_t>(dim) * 4);
+  static void Prepare(const float* query, RowFormat format, std::byte* prepared) {
+    __builtin_memcpy(prepared, query, static_cast<size_t>(format.dim) * 4);
   }
 
   struct ScoreBlock {
@@ -103,9 +105,11 @@ struct FloatKernels {
     }
   };
 
-  static void Score(const std::byte* prepared, int queries, int dim, const ChunkTiles& tiles, float* scores) {
+  static void Score(const std::byte* prepared, int queries, RowFormat format, const ChunkTiles& tiles,
+                    float* scores) {
     const auto* query = reinterpret_cast<const float*>(prepared);
-    ForQueryBlocks<ScoreBlock, kScoreQueries>(queries, query, PreparedBytes(dim) / 4, dim, &tiles, scores);
+    ForQueryBlocks<ScoreBlock, kScoreQueries>(queries, query, PreparedBytes(format) / 4, format.dim, &tiles,
+                                              scores);
   }
 
   // V vectors [0, N) of the rows at `offset` of each tile, rows row_bytes apart.
@@ -165,8 +169,8 @@ struct FloatKernels {
     }
   }
 
-  static void Accumulate(const float* weights, int queries, int dim, int /*row_dim*/, const ChunkTiles& tiles,
-                         float* out, int64_t out_stride) {
+  static void Accumulate(const float* weights, int queries, int dim, RowFormat /*row*/,
+                         const ChunkTiles& tiles, float* out, int64_t out_stride) {
     for (int first = 0; first < dim; first += kSliceDims) {
       const int width = SliceWidth(dim, first);
       const int row_bytes = width * kElementBytes;
@@ -180,19 +184,20 @@ struct FloatKernels {
 
   // The K half as a latent row's V.
   struct LatentRows {
-    HF_INLINE void Load4(const std::byte* tile, int d, int row_dim, F32x16* x) {
+    HF_INLINE void Load4(const std::byte* tile, int d, RowFormat row, F32x16* x) {
 #pragma GCC unroll 4
       for (int j = 0; j < 4; ++j) {
-        const int within = d + j < row_dim ? d + j : row_dim - 1;  // past the last dim: anything finite
+        const int within = d + j < row.dim ? d + j : row.dim - 1;  // past the last dim: anything finite
         x[j] = Format::Load(tile + within * kVectorBytes);
       }
     }
-    HF_INLINE F32x16 Weights(const float* weights, const std::byte* /*tile*/, int /*row_dim*/) {
+    HF_INLINE F32x16 Weights(const float* weights, const std::byte* /*tile*/, RowFormat /*row*/) {
       return Load(weights);
     }
   };
 
-  static void EncodeK(const float* row, int dim, int slot, std::byte* tile) {
+  static void EncodeK(const float* row, RowFormat format, int slot, std::byte* tile) {
+    const int dim = format.dim;
     alignas(64) Element lane[16];
     std::byte* to = tile + slot * kElementBytes;
     for (int d = 0; d < dim; d += 16) {
@@ -202,7 +207,8 @@ struct FloatKernels {
     }
   }
 
-  static void EncodeV(const float* row, int dim, int slot, std::byte* tile) {
+  static void EncodeV(const float* row, RowFormat format, int slot, std::byte* tile) {
+    const int dim = format.dim;
     for (int d = 0; d < dim; d += 16) {
       const int n = dim - d < 16 ? dim - d : 16;
       Format::Store(tile + FloatVOffset(dim, slot, d) * kElementBytes, LoadFirst(row + d, n));

@@ -53,12 +53,13 @@ struct PreparedQuery {
 };
 static_assert(sizeof(PreparedQuery) == 64);
 
-int64_t PreparedBytes(int dim) {
-  const int64_t vectors = PadToVector(dim) / 16;
+int64_t PreparedBytes(RowFormat format) {
+  const int64_t vectors = PadToVector(format.dim) / 16;
   return 64 + (vectors * 32 + 63) / 64 * 64;
 }
 
-void Prepare(const float* query, int dim, std::byte* prepared) {
+void Prepare(const float* query, RowFormat format, std::byte* prepared) {
+  const int dim = format.dim;
   F32x16 largest = Zero();
   for (int d = 0; d < dim; d += 16) {
     largest = Max(largest, Abs(LoadFirst(query + d, dim - d < 16 ? dim - d : 16)));
@@ -164,8 +165,9 @@ struct ScoreBlock {
   }
 };
 
-void Score(const std::byte* prepared, int queries, int dim, const ChunkTiles& tiles, float* scores) {
-  ForQueryBlocks<ScoreBlock, kScoreQueries>(queries, prepared, PreparedBytes(dim), dim, &tiles, scores);
+void Score(const std::byte* prepared, int queries, RowFormat format, const ChunkTiles& tiles, float* scores) {
+  ForQueryBlocks<ScoreBlock, kScoreQueries>(queries, prepared, PreparedBytes(format), format.dim, &tiles,
+                                            scores);
 }
 
 // ---- Weighted sums over V tiles
@@ -309,7 +311,7 @@ void AccumulateBatch(const float* weights, int queries, int dim, const ChunkTile
   }
 }
 
-void Accumulate(const float* weights, int queries, int dim, int /*row_dim*/, const ChunkTiles& tiles,
+void Accumulate(const float* weights, int queries, int dim, RowFormat /*row*/, const ChunkTiles& tiles,
                 float* out, int64_t out_stride) {
   for (int q = 0; q < queries; q += kBatch) {
     const int batch = queries - q < kBatch ? queries - q : kBatch;
@@ -321,14 +323,14 @@ void Accumulate(const float* weights, int queries, int dim, int /*row_dim*/, con
 
 // A dot with a unit query byte takes one dim's code out of each 32-bit lane; the sums over rows are in float.
 struct LatentRows {
-  HF_INLINE void Load4(const std::byte* tile, int d, int /*row_dim*/, F32x16* x) {
+  HF_INLINE void Load4(const std::byte* tile, int d, RowFormat /*row*/, F32x16* x) {
     static constexpr uint8_t kUnit[4][4] = {{1, 0, 0, 0}, {0, 1, 0, 0}, {0, 0, 1, 0}, {0, 0, 0, 1}};
     const B8x64 codes = BLoad(tile + d / 4 * 64);
 #pragma GCC unroll 4
     for (int j = 0; j < 4; ++j) x[j] = ToF32(DotU8I8(ISet(-kInt8KBias), codes, BBroadcast4(kUnit[j])));
   }
-  HF_INLINE F32x16 Weights(const float* weights, const std::byte* tile, int row_dim) {
-    return Mul(Load(weights), LoadF16(tile + Int8KCodeBytes(row_dim)));
+  HF_INLINE F32x16 Weights(const float* weights, const std::byte* tile, RowFormat row) {
+    return Mul(Load(weights), LoadF16(tile + Int8KCodeBytes(row.dim)));
   }
 };
 
@@ -364,7 +366,8 @@ HF_INLINE I32x16 CodesOf(const float* row, int n, float inverse) {
   return RoundToI32(Max(Min(level, Set(kInt8Codes)), Set(-kInt8Codes)));
 }
 
-void EncodeK(const float* row, int dim, int slot, std::byte* tile) {
+void EncodeK(const float* row, RowFormat format, int slot, std::byte* tile) {
+  const int dim = format.dim;
   const RowScale scale = ScaleOf(row, dim);
   std::byte* to = tile + slot * 4;
   const int groups = Int8KGroups(dim);
@@ -378,7 +381,8 @@ void EncodeK(const float* row, int dim, int slot, std::byte* tile) {
   __builtin_memcpy(tile + groups * 64 + slot * 2, &scale.bits, 2);
 }
 
-void EncodeV(const float* row, int dim, int slot, std::byte* tile) {
+void EncodeV(const float* row, RowFormat format, int slot, std::byte* tile) {
+  const int dim = format.dim;
   const RowScale scale = ScaleOf(row, dim);
   for (int d = 0; d < dim; d += 16) {
     alignas(16) std::byte codes[16];

@@ -3,10 +3,10 @@
 // Each lane keeps its own sum over the tiles of the chunk (row 0, 16, 32 ... in lane 0), and the sixteen sums
 // are added by HSum's fixed tree at the end, so one query's bits do not depend on blocking. Over a Rows:
 //   struct Rows {
-//     // Dims [d, d + 4) of the tile's 16 rows, d a multiple of 4; a dim at or past row_dim may be anything
-//     finite. static void Load4(const std::byte* tile, int d, int row_dim, F32x16* x);
+//     // Dims [d, d + 4) of the tile's 16 rows, d a multiple of 4; a dim at or past row.dim may be anything
+//     finite. static void Load4(const std::byte* tile, int d, RowFormat row, F32x16* x);
 //     // What to multiply them with: 16 weights, times the rows' scales where the codec has them.
-//     static F32x16 Weights(const float* weights, const std::byte* tile, int row_dim);
+//     static F32x16 Weights(const float* weights, const std::byte* tile, RowFormat row);
 //   };
 // Included by kernel files only.
 #pragma once
@@ -27,7 +27,7 @@ inline constexpr int kLatentBatch = 24;  // queries whose scaled weights are kep
 template <typename Rows>
 struct LatentBlock {
   template <int Q>
-  HF_NOINLINE static void Run(int first, const float* scaled, int dim, int row_dim, const ChunkTiles* tiles,
+  HF_NOINLINE static void Run(int first, const float* scaled, int dim, RowFormat row, const ChunkTiles* tiles,
                               float* out, int64_t out_stride) {
     const float* weights = scaled + first * kChunkRows;
     for (int d = 0; d < dim; d += 4) {
@@ -39,7 +39,7 @@ struct LatentBlock {
       }
       for (int i = tiles->begin; i < tiles->end; ++i) {
         F32x16 x[4];
-        Rows::Load4(tiles->tile[i], d, row_dim, x);
+        Rows::Load4(tiles->tile[i], d, row, x);
 #pragma GCC unroll 16
         for (int q = 0; q < Q; ++q) {
           const F32x16 w = Load(weights + q * kChunkRows + i * kTileRows);
@@ -56,19 +56,19 @@ struct LatentBlock {
 };
 
 template <typename Rows>
-static void AccumulateLatent(const float* weights, int queries, int dim, int row_dim, const ChunkTiles& tiles,
-                             float* out, int64_t out_stride) {
+static void AccumulateLatent(const float* weights, int queries, int dim, RowFormat row,
+                             const ChunkTiles& tiles, float* out, int64_t out_stride) {
   alignas(64) float scaled[kLatentBatch * kChunkRows];
   for (int first = 0; first < queries; first += kLatentBatch) {
     const int batch = queries - first < kLatentBatch ? queries - first : kLatentBatch;
     for (int q = 0; q < batch; ++q) {
       for (int i = tiles.begin; i < tiles.end; ++i) {
         const int at = q * kChunkRows + i * kTileRows;
-        Store(scaled + at, Rows::Weights(weights + first * kChunkRows + at, tiles.tile[i], row_dim));
+        Store(scaled + at, Rows::Weights(weights + first * kChunkRows + at, tiles.tile[i], row));
       }
     }
     float* to = out + first * out_stride;
-    ForQueryBlocks<LatentBlock<Rows>, kLatentQueries>(batch, static_cast<const float*>(scaled), dim, row_dim,
+    ForQueryBlocks<LatentBlock<Rows>, kLatentQueries>(batch, static_cast<const float*>(scaled), dim, row,
                                                       &tiles, to, out_stride);
     const int written = (dim + 3) / 4 * 4;
     const int padded = (dim + 15) / 16 * 16;
