@@ -45,6 +45,7 @@ class Attention {
 
   void RunTask(const AttentionTask& task, const ThreadScratch& scratch);
   void PrepareQueries(const QueryBlock& block, int kv_head, const ThreadScratch& scratch) const;
+  float ScoreOffset(const float* query, int kv_head) const;
   void Locate(const QueryBlock& block, int kv_head, int64_t chunk, ChunkRows* rows) const;
   void ComputeChunk(const QueryBlock& block, int64_t chunk, const ChunkRows& rows,
                     const ThreadScratch& scratch, const Partials& to) const;
@@ -166,8 +167,20 @@ void Attention::PrepareQueries(const QueryBlock& block, int kv_head, const Threa
     // A codec that quantises the query could lose a NaN on the way, so it is noticed here.
     scratch.poisoned[i] = !softmax_.all_finite(query, k_dim);
     const float* finite = scratch.poisoned[i] ? reinterpret_cast<const float*>(state_.hole()) : query;
+    scratch.offsets[i] = ScoreOffset(finite, kv_head);
     key_.prepare(finite, k_format_, scratch.prepared + i * prepared_bytes_);
   }
+}
+
+// <query, centre of K>, where it matters: softmax cancels what all scores share, a soft-cap or a sink does not.
+float Attention::ScoreOffset(const float* query, int kv_head) const {
+  if (call_.k_center == nullptr || (rule_.cap == 0.0f && call_.rule.sink_logits == nullptr)) return 0.0f;
+  const float* center = call_.k_center + int64_t{kv_head} * call_.shape.k_dim;
+  double sum = 0.0;
+  for (int d = 0; d < call_.shape.k_dim; ++d) {
+    sum += static_cast<double>(query[d]) * static_cast<double>(center[d]);
+  }
+  return static_cast<float>(sum);
 }
 
 void Attention::Locate(const QueryBlock& block, int kv_head, int64_t chunk, ChunkRows* rows) const {
@@ -211,8 +224,8 @@ void Attention::ComputeChunk(const QueryBlock& block, int64_t chunk, const Chunk
   }
   key_.score(scratch.prepared, queries, k_format_, rows.k, scratch.scores);
   if (!latent_) AskForV(rows.v);
-  softmax_.softmax(scratch.scores, scratch.views, scratch.poisoned, queries, rows.k.begin, rows.k.end, rule_,
-                   to.heads);
+  softmax_.softmax(scratch.scores, scratch.views, scratch.poisoned, scratch.offsets, queries, rows.k.begin,
+                   rows.k.end, rule_, to.heads);
   value_.accumulate(scratch.scores, queries, call_.shape.v_dim, v_format_, latent_ ? rows.k : rows.v, to.o,
                     o_stride_);
 }
@@ -229,13 +242,14 @@ void Attention::FoldGroup(const QueryBlock& block, int kv_head, const SplitGroup
 
 void Attention::Finish(const QueryBlock& block, int kv_head, const Partials& done) const {
   const int v_dim = call_.shape.v_dim;
+  const float* center = call_.v_center == nullptr ? nullptr : call_.v_center + int64_t{kv_head} * v_dim;
   const int64_t first = call_.sequences[static_cast<size_t>(block.sequence)].first_token + block.token;
   for (int i = 0; i < Queries(block); ++i) {
     const int head = kv_head * group_ + i % group_;
     const float sink_m =
         call_.rule.sink_logits == nullptr ? kEmptyMax : kLog2E * call_.rule.sink_logits[head];
     float* out = call_.out + ((first + i / group_) * call_.q_heads + head) * v_dim;
-    softmax_.finish(done.heads[i], done.o + i * o_stride_, sink_m, v_dim, out);
+    softmax_.finish(done.heads[i], done.o + i * o_stride_, sink_m, center, v_dim, out);
   }
 }
 

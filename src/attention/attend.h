@@ -30,6 +30,10 @@ struct AttentionCall {
   CodecSpec k_codec;
   CodecSpec v_codec;  // = k_codec for a latent row
   AttentionRule rule;
+  // What the stored rows lack: the call means rows k + k_center and v + v_center. Null: nothing. Both
+  // [kv_heads, k_dim] and [kv_heads, v_dim]. Costs nothing a row.
+  const float* k_center = nullptr;
+  const float* v_center = nullptr;
   std::span<const AttentionSequence> sequences;
   const float* q = nullptr;  // [tokens, q_heads, k_dim]
   float* out = nullptr;      // [tokens, q_heads, v_dim]

@@ -39,6 +39,7 @@ TestGeometry RandomGeometry(std::mt19937_64& random, CodecId k, CodecId v) {
   g.scale = 1.5f / std::sqrt(static_cast<float>(g.shape.k_dim));
   if (random() % 3 == 0) g.softcap = 2.0f;
   g.sink_logits = random() % 3 == 0;
+  g.centers = random() % 3 == 0;
   return g;
 }
 
@@ -87,9 +88,9 @@ TestGeometry SmallGeometry(CodecId codec) {
 }
 
 TEST_P(AttendTest, AQueryThatSeesNoRowGetsZeros) {
-  for (const bool sink_logits : {false, true}) {
+  for (const bool with_sinks_and_centers : {false, true}) {
     TestGeometry geometry = SmallGeometry(GetParam());
-    geometry.sink_logits = sink_logits;
+    geometry.sink_logits = geometry.centers = with_sinks_and_centers;
     TestCall call(geometry, {{300, 3}}, 5);
     call.visible(0)[1] = {299, 299, 0};
     const std::vector<float> out = call.Run(ActiveIsa(), 2);

@@ -21,6 +21,13 @@ double ScoreOf(const AttentionRule& rule, const float* q, const std::vector<floa
   return rule.softcap > 0.0f ? rule.softcap * std::tanh(scaled / rule.softcap) : scaled;
 }
 
+// What the rows of a KV head lack.
+void Add(const float* centers, int kv_head, std::vector<float>& row) {
+  if (centers == nullptr) return;
+  const float* center = centers + kv_head * static_cast<int64_t>(row.size());
+  for (size_t d = 0; d < row.size(); ++d) row[d] += center[d];
+}
+
 // The visible rows of one KV head, scored.
 std::vector<Row> VisibleRows(const AttentionCall& call, const AttentionSequence& sequence,
                              const VisibleRange& visible, int kv_head, const float* q) {
@@ -37,16 +44,19 @@ std::vector<Row> VisibleRows(const AttentionCall& call, const AttentionSequence&
       const int slot = static_cast<int>(p % kTileRows);
       std::vector<float> k(static_cast<size_t>(shape.k_dim));
       k_codec.decode_k(span.k + kv_head * span.k_head_stride_bytes + tile * k_codec.k_tile_bytes(k_format),
-                       shape.k_dim, slot, k.data());
+                       k_format, slot, k.data());
+      const std::vector<float> stored = k;
+      Add(call.k_center, kv_head, k);
       Row row;
       row.score = ScoreOf(call.rule, q, k);
       if (shape.v_is_prefix_of_k) {
-        row.v.assign(k.begin(), k.begin() + shape.v_dim);
+        row.v.assign(stored.begin(), stored.begin() + shape.v_dim);
       } else {
         row.v.resize(static_cast<size_t>(shape.v_dim));
         v_codec.decode_v(span.v + kv_head * span.v_head_stride_bytes + tile * v_codec.v_tile_bytes(v_format),
-                         shape.v_dim, slot, row.v.data());
+                         v_format, slot, row.v.data());
       }
+      Add(call.v_center, kv_head, row.v);
       rows.push_back(std::move(row));
     }
   }

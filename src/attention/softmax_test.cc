@@ -28,9 +28,10 @@ class SoftmaxTest : public testing::TestWithParam<Isa> {
   const SoftmaxKernels& kernels() const { return HOLDFAST_SELECT_KERNELS(GetParam(), kSoftmaxKernels); }
 
   OneQuery Softmax(Chunk scores, const ChunkView& view, int tile_begin = 0, int tile_end = kChunkTiles,
-                   const ScoreRule& rule = MakeScoreRule(1.0f, 0.0f), bool poisoned = false) const {
+                   const ScoreRule& rule = MakeScoreRule(1.0f, 0.0f), bool poisoned = false,
+                   float offset = 0.0f) const {
     OneQuery result;
-    kernels().softmax(scores.data(), &view, &poisoned, 1, tile_begin, tile_end, rule, &result.head);
+    kernels().softmax(scores.data(), &view, &poisoned, &offset, 1, tile_begin, tile_end, rule, &result.head);
     result.weights = std::move(scores);
     return result;
   }
@@ -176,7 +177,7 @@ TEST_P(SoftmaxTest, NaNSurvivesEveryMerge) {
     kernels().merge(&a, o.data(), &b, o.data(), 1, kStride);
     EXPECT_TRUE(std::isnan(a.d));
     std::array<float, kStride> out{};
-    kernels().finish(a, o.data(), 3.0f, kStride, out.data());
+    kernels().finish(a, o.data(), 3.0f, nullptr, kStride, out.data());
     for (const float x : out) EXPECT_TRUE(std::isnan(x));
   }
 }
@@ -186,15 +187,46 @@ TEST_P(SoftmaxTest, FinishDividesMergesTheSinkAndStaysWithinDim) {
   o.fill(6.0f);
   std::array<float, 24> out;
   out.fill(-1.0f);
-  kernels().finish({2.0f, 3.0f}, o.data(), kEmptyMax, 20, out.data());
+  kernels().finish({2.0f, 3.0f}, o.data(), kEmptyMax, nullptr, 20, out.data());
   EXPECT_EQ(out[19], 2.0f);
   EXPECT_EQ(out[20], -1.0f);
-  kernels().finish({2.0f, 3.0f}, o.data(), 3.0f, 20, out.data());  // m = 3: (6 / 2) / (3 / 2 + 1)
+  kernels().finish({2.0f, 3.0f}, o.data(), 3.0f, nullptr, 20, out.data());  // m = 3: (6 / 2) / (3 / 2 + 1)
   EXPECT_FLOAT_EQ(out[0], 3.0f / 2.5f);
-  kernels().finish(PartialHead{}, o.data(), 3.0f, 20, out.data());
+  kernels().finish(PartialHead{}, o.data(), 3.0f, nullptr, 20, out.data());
   EXPECT_EQ(out[0], 0.0f) << "a sink logit adds no value";
-  kernels().finish({2.0f, 3.0f}, o.data(), std::numeric_limits<float>::quiet_NaN(), 20, out.data());
+  kernels().finish({2.0f, 3.0f}, o.data(), std::numeric_limits<float>::quiet_NaN(), nullptr, 20, out.data());
   EXPECT_TRUE(std::isnan(out[0]));
+}
+
+TEST_P(SoftmaxTest, AnOffsetIsAddedToEveryScore) {
+  const ChunkView view = {3, 200, 0, 0};
+  for (const float softcap : {0.0f, 5.0f}) {
+    const ScoreRule rule = MakeScoreRule(0.5f, softcap);
+    const Chunk scores = RandomScores(5, 20.0f);
+    Chunk moved = scores;
+    for (float& s : moved) s += 7.5f;
+    const OneQuery expected = Softmax(moved, view, 0, kChunkTiles, rule);
+    const OneQuery got = Softmax(scores, view, 0, kChunkTiles, rule, false, 7.5f);
+    EXPECT_NEAR(got.head.m, expected.head.m, 4e-6);
+    EXPECT_NEAR(got.head.d, expected.head.d, 1e-5 * expected.head.d);
+    EXPECT_LE(LargestDifference(got.weights, expected.weights), 4e-6f);
+    const OneQuery spoilt = Softmax(scores, view, 0, kChunkTiles, rule, false, INFINITY);
+    EXPECT_TRUE(softcap > 0.0f || std::isnan(spoilt.head.d)) << "infinity lost";
+  }
+}
+
+TEST_P(SoftmaxTest, FinishAddsTheCentreForTheShareOfTheRows) {
+  std::array<float, 32> o, center, out;
+  o.fill(6.0f);
+  center.fill(10.0f);
+  out.fill(-1.0f);
+  kernels().finish({2.0f, 3.0f}, o.data(), kEmptyMax, center.data(), 20, out.data());
+  EXPECT_FLOAT_EQ(out[19], 12.0f);
+  EXPECT_EQ(out[20], -1.0f);
+  kernels().finish({2.0f, 3.0f}, o.data(), 3.0f, center.data(), 20, out.data());  // rows have 1.5 of 2.5
+  EXPECT_FLOAT_EQ(out[0], (3.0f + 15.0f) / 2.5f);
+  kernels().finish(PartialHead{}, o.data(), 3.0f, center.data(), 20, out.data());
+  EXPECT_EQ(out[0], 0.0f) << "no row, no centre";
 }
 
 TEST_P(SoftmaxTest, AllFiniteLooksAtEveryValue) {

@@ -31,7 +31,7 @@ std::string TestGeometry::Describe() const {
          std::to_string(shape.k_dim) + "/" + std::to_string(shape.v_dim) +
          (shape.v_is_prefix_of_k ? " latent" : "") + ", " + CodecSpecName(k_codec) + "/" +
          CodecSpecName(v_codec) + ", scale " + std::to_string(scale) + ", softcap " +
-         std::to_string(softcap) + (sink_logits ? ", sink logits" : "");
+         std::to_string(softcap) + (sink_logits ? ", sink logits" : "") + (centers ? ", centres" : "");
 }
 
 TestCall::TestCall(const TestGeometry& geometry, const std::vector<TestSequence>& sequences, uint64_t seed)
@@ -56,6 +56,10 @@ TestCall::TestCall(const TestGeometry& geometry, const std::vector<TestSequence>
   for (float& x : q_) x = 3.0f * RandomValue(random_);
   sink_logits_.resize(static_cast<size_t>(geometry.q_heads));
   for (float& x : sink_logits_) x = 3.0f * RandomValue(random_);
+  k_centers_.resize(static_cast<size_t>(geometry.kv_heads * geometry.shape.k_dim));
+  v_centers_.resize(static_cast<size_t>(geometry.kv_heads * geometry.shape.v_dim));
+  for (float& x : k_centers_) x = RandomValue(random_);
+  for (float& x : v_centers_) x = RandomValue(random_);
 }
 
 void TestCall::Encode(Rows& rows) {
@@ -185,6 +189,10 @@ AttentionCall TestCall::Call(float* out) {
   call.k_codec = geometry_.k_codec;
   call.v_codec = geometry_.v_codec;
   call.rule = {geometry_.scale, geometry_.softcap, geometry_.sink_logits ? sink_logits_.data() : nullptr};
+  if (geometry_.centers) {
+    call.k_center = k_centers_.data();
+    call.v_center = v_centers_.data();
+  }
   call.sequences = sequences_;
   call.q = q_.data();
   call.out = out;

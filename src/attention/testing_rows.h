@@ -22,6 +22,7 @@ struct TestGeometry {
   float scale = 1.0f;
   float softcap = 0.0f;
   bool sink_logits = false;
+  bool centers = false;  // rows lack a centre
 
   std::string Describe() const;
 };
@@ -74,6 +75,7 @@ class TestCall {
   std::vector<Rows> rows_;
   std::vector<float> q_;
   std::vector<float> sink_logits_;
+  std::vector<float> k_centers_, v_centers_;
   std::vector<AttentionSequence> sequences_;
 };
 

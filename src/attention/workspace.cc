@@ -40,6 +40,7 @@ ThreadScratch CutThread(const ScratchSizes& s, Cutter& cut) {
   t.run_heads = cut.Take<PartialHead>(s.queries);
   t.views = cut.Take<ChunkView>(s.queries);
   t.poisoned = cut.Take<bool>(s.queries);
+  t.offsets = cut.Take<float>(s.queries);
   return t;
 }
 

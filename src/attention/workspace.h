@@ -21,6 +21,7 @@ struct ThreadScratch {
   PartialHead* run_heads = nullptr;    // [queries]
   ChunkView* views = nullptr;          // [queries]
   bool* poisoned = nullptr;            // [queries]
+  float* offsets = nullptr;            // [queries]
 };
 
 // Sizes of a call that the scratch is cut by.

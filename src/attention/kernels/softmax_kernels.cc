@@ -62,7 +62,7 @@ HF_INLINE F32x16 Logit(F32x16 score, const ScoreRule& rule) {
 // The largest score or logit that the view holds. `poison` collects 0 * score: NaN as soon as one is not
 // finite.
 template <Keep keep>
-HF_INLINE float Largest(float* row, const ChunkView& view, int tile_begin, int tile_end,
+HF_INLINE float Largest(float* row, const ChunkView& view, float offset, int tile_begin, int tile_end,
                         const ScoreRule& rule, F32x16* poison) {
   const F32x16 unseen = Set(kEmptyMax);
   F32x16 largest = unseen;
@@ -72,7 +72,7 @@ HF_INLINE float Largest(float* row, const ChunkView& view, int tile_begin, int t
     const bool full = Covers(view, t * kLanes);
     *poison = Fma(full ? x : Masked(view, t * kLanes, x, Zero()), Zero(), *poison);
     if (keep == Keep::kLogits) {
-      x = Logit(x, rule);
+      x = Logit(Add(x, Set(offset)), rule);
       Store(at, x);
     }
     largest = Max(largest, full ? x : Masked(view, t * kLanes, x, unseen));
@@ -80,18 +80,20 @@ HF_INLINE float Largest(float* row, const ChunkView& view, int tile_begin, int t
   return HMax(largest);
 }
 
+// Where scores are kept their offset moves all logits alike: m has it, and the weights do not see it.
 template <Keep keep>
-HF_INLINE PartialHead SoftmaxRow(float* row, const ChunkView& view, bool poisoned, int tile_begin,
-                                 int tile_end, const ScoreRule& rule) {
+HF_INLINE PartialHead SoftmaxRow(float* row, const ChunkView& view, bool poisoned, float offset,
+                                 int tile_begin, int tile_end, const ScoreRule& rule) {
   if (view.begin0 == view.end0 && view.begin1 == view.end1) {
     ZeroWeights(row, tile_begin, tile_end);
     return {kEmptyMax, 0.0f};
   }
   F32x16 poison = Zero();
   const float scale = keep == Keep::kScores ? rule.scale : 1.0f;
-  const float m = scale * Largest<keep>(row, view, tile_begin, tile_end, rule, &poison);
+  const float m = scale * Largest<keep>(row, view, offset, tile_begin, tile_end, rule, &poison);
+  const float shifted_m = keep == Keep::kScores ? m + scale * offset : m;
   // The logits may overflow where the scores do not, hence the test of m.
-  if (poisoned || HSum(poison) != 0.0f || !(m - m == 0.0f)) {
+  if (poisoned || HSum(poison) != 0.0f || !(m - m == 0.0f) || !(shifted_m - shifted_m == 0.0f)) {
     ZeroWeights(row, tile_begin, tile_end);
     return {0.0f, __builtin_nanf("")};
   }
@@ -106,16 +108,17 @@ HF_INLINE PartialHead SoftmaxRow(float* row, const ChunkView& view, bool poisone
     Store(at, weight);
     sum = Add(sum, weight);
   }
-  return {m, HSum(sum)};
+  return {shifted_m, HSum(sum)};
 }
 
-void Softmax(float* scores, const ChunkView* views, const bool* poisoned, int queries, int tile_begin,
-             int tile_end, const ScoreRule& rule, PartialHead* heads) {
+void Softmax(float* scores, const ChunkView* views, const bool* poisoned, const float* offsets, int queries,
+             int tile_begin, int tile_end, const ScoreRule& rule, PartialHead* heads) {
   for (int i = 0; i < queries; ++i) {
     float* row = scores + static_cast<int64_t>(i) * kChunkRows;
-    heads[i] = rule.cap == 0.0f && rule.scale >= 0.0f
-                   ? SoftmaxRow<Keep::kScores>(row, views[i], poisoned[i], tile_begin, tile_end, rule)
-                   : SoftmaxRow<Keep::kLogits>(row, views[i], poisoned[i], tile_begin, tile_end, rule);
+    heads[i] =
+        rule.cap == 0.0f && rule.scale >= 0.0f
+            ? SoftmaxRow<Keep::kScores>(row, views[i], poisoned[i], offsets[i], tile_begin, tile_end, rule)
+            : SoftmaxRow<Keep::kLogits>(row, views[i], poisoned[i], offsets[i], tile_begin, tile_end, rule);
   }
 }
 
@@ -146,7 +149,7 @@ void Merge(PartialHead* a, float* a_o, const PartialHead* b, const float* b_o, i
   for (int i = 0; i < queries; ++i) MergeOne(&a[i], a_o + i * stride, b[i], b_o + i * stride, stride);
 }
 
-void Finish(const PartialHead& a, const float* o, float sink_m, int dim, float* out) {
+void Finish(const PartialHead& a, const float* o, float sink_m, const float* center, int dim, float* out) {
   F32x16 o_factor = Set(1.0f);
   F32x16 d = Set(a.d);
   if (sink_m != kEmptyMax && !(sink_m - sink_m == 0.0f)) {
@@ -158,7 +161,11 @@ void Finish(const PartialHead& a, const float* o, float sink_m, int dim, float* 
   }
   const bool empty = a.m == kEmptyMax;
   for (int i = 0; i < dim; i += kLanes) {
-    const F32x16 x = empty ? Zero() : Div(Mul(Load(o + i), o_factor), d);
+    F32x16 sum = Load(o + i);
+    if (center != nullptr) {
+      sum = Fma(Set(a.d), i + kLanes <= dim ? Load(center + i) : LoadFirst(center + i, dim - i), sum);
+    }
+    const F32x16 x = empty ? Zero() : Div(Mul(sum, o_factor), d);
     if (i + kLanes <= dim) {
       Store(out + i, x);
     } else {

@@ -32,11 +32,12 @@ struct ChunkView {
 
 struct SoftmaxKernels {
   // Turns scores[i*kChunkRows + r] into weights in place, for tiles [tile_begin, tile_end) of query i, and
-  // sets heads[i]. A row that the view leaves out gets weight exactly 0, whatever its score. A query that
-  // sees nothing gets the empty head. A query that sees a score that is not finite, or whose poisoned[i] is
-  // set, gets weights 0 and d = NaN. REQUIRES every view within the tiles.
-  void (*softmax)(float* scores, const ChunkView* views, const bool* poisoned, int queries, int tile_begin,
-                  int tile_end, const ScoreRule& rule, PartialHead* heads);
+  // sets heads[i]; offsets[i] is added to each of its scores. A row that the view leaves out gets weight
+  // exactly 0, whatever its score. A query that sees nothing gets the empty head. A query that sees a score
+  // that is not finite, or whose poisoned[i] is set, gets weights 0 and d = NaN. REQUIRES every view within
+  // the tiles.
+  void (*softmax)(float* scores, const ChunkView* views, const bool* poisoned, const float* offsets,
+                  int queries, int tile_begin, int tile_end, const ScoreRule& rule, PartialHead* heads);
 
   // a[i] = merge(a[i], b[i]) for i in [0, queries). o [queries, stride], stride a multiple of 16. The o of an
   // empty partial is never read.
@@ -44,8 +45,10 @@ struct SoftmaxKernels {
                 int64_t stride);
 
   // Merges the sink partial {0, sink_m, 1} (kEmptyMax: none) and writes o / d to out [dim]; zeros if no row
-  // was seen.
-  void (*finish)(const PartialHead& a, const float* o, float sink_m, int dim, float* out);
+  // was seen. center [dim], where not null, is what every row lacks: o + d * center is divided then, with the
+  // d of the rows alone above.
+  void (*finish)(const PartialHead& a, const float* o, float sink_m, const float* center, int dim,
+                 float* out);
 
   // True if no value of x [n] is infinite or NaN.
   bool (*all_finite)(const float* x, int n);
