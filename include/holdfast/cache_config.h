@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -85,12 +86,29 @@ struct LayoutConfig {
   friend bool operator==(const LayoutConfig&, const LayoutConfig&) = default;
 };
 
+// What is done to K or V rows before an integer codec sees them, and taken back from the output: exact but for
+// rounding, and it makes rows easier to quantise (docs/formats/transform.md). Float codecs take none.
+struct RowTransformConfig {
+  bool rotate = false;  // by a signed Hadamard transform; codecs that need it (aura) do it whatever this says
+  // [kv_heads, dim], finite: what is taken off each head's rows first; null: nothing.
+  std::shared_ptr<const std::vector<float>> center;
+
+  bool none() const { return !rotate && center == nullptr; }
+  friend bool operator==(const RowTransformConfig& a, const RowTransformConfig& b) {
+    const bool same_center =
+        a.center == b.center || (a.center != nullptr && b.center != nullptr && *a.center == *b.center);
+    return a.rotate == b.rotate && same_center;
+  }
+};
+
 struct LayerConfig {
   LayoutConfig layout;
   CodecSpec k_codec;
   CodecSpec v_codec;  // ignored where v_is_prefix_of_k
   RowShape shape;
   int kv_heads = 0;
+  RowTransformConfig k_transform = {};
+  RowTransformConfig v_transform = {};  // none where v_is_prefix_of_k: a latent row's V is its K's prefix
 
   friend bool operator==(const LayerConfig&, const LayerConfig&) = default;
 };
@@ -110,6 +128,8 @@ struct CacheConfig {
   int block_tokens = kDefaultBlockTokens;    // kPaged: a power of two, 16 to 256
   int64_t max_context = 0;                   // positions a sequence may hold; append past it is an error
   int rewind_tokens = kDefaultRewindTokens;  // Rewind(n) is guaranteed for n up to this
+
+  friend bool operator==(const CacheConfig&, const CacheConfig&) = default;
 };
 
 // Checks every value and every combination; the message names layer, field, value and limit. A combination

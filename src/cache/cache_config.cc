@@ -1,6 +1,7 @@
 #include "holdfast/cache_config.h"
 
 #include <algorithm>
+#include <cmath>
 #include <string>
 
 #include "base/checked.h"
@@ -30,6 +31,41 @@ Status CheckCodec(const std::string& what, CodecSpec spec, int dim) {
   return group.ok() ? group : Status(group.code(), what + ": " + group.message());
 }
 
+Status CheckTransform(const std::string& what, const RowTransformConfig& transform, CodecSpec codec,
+                      int kv_heads, int dim) {
+  if (transform.none()) return OkStatus();
+  if (!GetCodec(codec).integer_dots) {
+    return InvalidArgument(what + (transform.rotate ? " rotates" : " centres") + " rows of codec " +
+                           CodecSpecName(codec) + ", only integer codecs gain by it");
+  }
+  if (transform.center == nullptr) return OkStatus();
+  const std::vector<float>& center = *transform.center;
+  const auto expected = static_cast<size_t>(kv_heads) * static_cast<size_t>(dim);
+  if (center.size() != expected) {
+    return InvalidArgument(what + " has a centre of " + std::to_string(center.size()) + " values, must be " +
+                           std::to_string(expected) + " = " + std::to_string(kv_heads) + " heads * " +
+                           std::to_string(dim) + " dims");
+  }
+  for (size_t i = 0; i < center.size(); ++i) {
+    if (std::isfinite(center[i])) continue;
+    return InvalidArgument(what + " has a centre whose value " + std::to_string(i) + " is " +
+                           std::to_string(center[i]) + ", must be finite");
+  }
+  return OkStatus();
+}
+
+Status CheckTransforms(const LayerConfig& layer, const std::string& where) {
+  HF_RETURN_IF_ERROR(CheckTransform(where + "k_transform", layer.k_transform, layer.k_codec, layer.kv_heads,
+                                    layer.shape.k_dim));
+  if (!layer.shape.v_is_prefix_of_k) {
+    return CheckTransform(where + "v_transform", layer.v_transform, layer.v_codec, layer.kv_heads,
+                          layer.shape.v_dim);
+  }
+  if (layer.v_transform.none()) return OkStatus();
+  return InvalidArgument(where +
+                         "v_transform is set, must be none for a latent row: its V is the prefix of its K");
+}
+
 Status CheckRows(const LayerConfig& layer, const std::string& where) {
   HF_RETURN_IF_ERROR(CheckRange(where + "kv_heads", layer.kv_heads, 1, kMaxKvHeads));
   HF_RETURN_IF_ERROR(CheckRange(where + "k_dim", layer.shape.k_dim, 1, kMaxDim));
@@ -42,6 +78,7 @@ Status CheckRows(const LayerConfig& layer, const std::string& where) {
 
 Status CheckLayer(const LayerConfig& layer, const std::string& where) {
   HF_RETURN_IF_ERROR(CheckRows(layer, where));
+  HF_RETURN_IF_ERROR(CheckTransforms(layer, where));
   HF_RETURN_IF_ERROR(CheckId(where + "layout", layer.layout.id, AllLayouts()));
   const Status layout = GetLayout(layer.layout.id).check(layer.layout);
   return layout.ok() ? layout : Status(layout.code(), where + layout.message());

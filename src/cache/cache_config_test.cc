@@ -2,6 +2,10 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
+#include <memory>
+#include <vector>
+
 #include "cache/sequence_cache.h"
 #include "cache/testing_cache.h"
 
@@ -58,6 +62,48 @@ TEST(ValidateCacheConfig, NamesLayerFieldValueAndLimit) {
     const auto created = SequenceCache::Create(config, std::make_shared<CacheMemory>());
     EXPECT_EQ(created.status().message(), status.message());
   }
+}
+
+TEST(ValidateCacheConfig, RefusesTransformsThatTheCodecOrTheShapeCannotHave) {
+  const auto centre = [](size_t values, float value) {
+    return std::make_shared<const std::vector<float>>(values, value);
+  };
+  CacheConfig good = SmallConfig(Full(), StorageId::kContiguous);
+  LayerConfig& layer = good.layers[0];
+  layer.kv_heads = 3;
+  layer.shape = {.k_dim = 64, .v_dim = 32, .v_is_prefix_of_k = false};
+  layer.k_codec = layer.v_codec = CodecId::kInt8;
+  layer.k_transform = {true, centre(3 * 64, 1.0f)};
+  layer.v_transform = {true, centre(3 * 32, 1.0f)};
+  ASSERT_TRUE(ValidateCacheConfig(good).ok()) << ValidateCacheConfig(good).message();
+  const int64_t bytes = PlanCache(good, 100)->total_bytes();
+  const auto refusal = [](CacheConfig config, auto spoil) {
+    spoil(config.layers[0]);
+    const Status status = ValidateCacheConfig(config);
+    EXPECT_EQ(status.code(), StatusCode::kInvalidArgument);
+    return status.message();
+  };
+  EXPECT_EQ(
+      refusal(good, [](LayerConfig& l) { l.k_codec = CodecId::kF16; }),
+      "cache configuration: layer 0: k_transform rotates rows of codec f16, only integer codecs gain by it");
+  EXPECT_EQ(
+      refusal(good,
+              [](LayerConfig& l) {
+                l.v_codec = CodecId::kF32;
+                l.v_transform.rotate = false;
+              }),
+      "cache configuration: layer 0: v_transform centres rows of codec f32, only integer codecs gain by it");
+  EXPECT_EQ(
+      refusal(good, [&](LayerConfig& l) { l.v_transform.center = centre(64, 1.0f); }),
+      "cache configuration: layer 0: v_transform has a centre of 64 values, must be 96 = 3 heads * 32 dims");
+  EXPECT_EQ(refusal(good, [&](LayerConfig& l) { l.k_transform.center = centre(192, INFINITY); }),
+            "cache configuration: layer 0: k_transform has a centre whose value 0 is inf, must be finite");
+  EXPECT_EQ(refusal(good, [](LayerConfig& l) { l.shape.v_is_prefix_of_k = true; }),
+            "cache configuration: layer 0: v_transform is set, must be none for a latent row: its V is the "
+            "prefix of "
+            "its K");
+  layer.k_transform = layer.v_transform = {};
+  EXPECT_EQ(PlanCache(good, 100)->total_bytes(), bytes) << "transforms take no bytes of the cache";
 }
 
 TEST(RowBytes, IsHeadsTimesKPlusVForEveryPlainCodec) {

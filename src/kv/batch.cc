@@ -1,12 +1,15 @@
 #include "kv/batch.h"
 
 #include <algorithm>
+#include <cmath>
 #include <memory>
+#include <new>
 #include <string>
 #include <utility>
 
 #include "base/checked.h"
 #include "base/status_macros.h"
+#include "kv/layer_transform.h"
 
 namespace holdfast {
 namespace {
@@ -40,11 +43,27 @@ Status CheckSameLayers(const SequenceCache& first, const SequenceCache& other, s
   }
   for (size_t i = 0; i < a.size(); ++i) {
     if (a[i].shape == b[i].shape && a[i].kv_heads == b[i].kv_heads && a[i].k_codec == b[i].k_codec &&
-        a[i].v_codec == b[i].v_codec) {
+        a[i].v_codec == b[i].v_codec && a[i].k_transform == b[i].k_transform &&
+        a[i].v_transform == b[i].v_transform) {
       continue;
     }
-    return InvalidArgument(where + " differs from slice 0 in the row shape, heads or codecs of layer " +
+    return InvalidArgument(where +
+                           " differs from slice 0 in the row shape, heads, codecs or transforms of layer " +
                            std::to_string(i));
+  }
+  return OkStatus();
+}
+
+// The first value of rows [tokens, heads, dim] that is not finite.
+Status CheckFinite(const char* half, int64_t position, int64_t tokens, int heads, int dim,
+                   const float* rows) {
+  const int64_t row = int64_t{heads} * dim;
+  for (int64_t i = 0; i < tokens * row; ++i) {
+    if (std::isfinite(rows[i])) continue;
+    return InvalidArgument(std::string("append: ") + half + " value " + std::to_string(rows[i]) +
+                           " at position " + std::to_string(position + i / row) + ", head " +
+                           std::to_string(i % row / dim) + ", dim " + std::to_string(i % dim) +
+                           ": must be finite");
   }
   return OkStatus();
 }
@@ -80,6 +99,7 @@ struct KvBatch::State {
   AttentionWorkspace* workspace = nullptr;
   ThreadPool* pool = nullptr;
   Isa isa = Isa::kScalar;
+  LayerTransform transform;  // of the layer at hand
 
   // Of one round of one layer.
   std::vector<int64_t> done;  // [slices]
@@ -89,16 +109,19 @@ struct KvBatch::State {
   std::vector<VisibleRange> visible;  // [tokens]
   std::vector<AttentionSequence> sequences;
 
+  int64_t Tokens() const { return static_cast<int64_t>(positions.size()); }
   bool Owns(size_t slice) const { return slices[slice].sequence->open_step() == steps[slice]; }
   Status CheckStepsOpen(const char* operation);
   Status CheckAttend(LayerId layer, int q_heads) const;
   Status CheckPointers(LayerId layer, const float* q, const float* k, const float* v, const float* out) const;
-  Status CheckRows(LayerId layer, const float* k, const float* v) const;
+  Status CheckRows(LayerId layer, const float* k, const float* v, const LayerTransform::Rows& rows) const;
   bool NextPieces(LayerId layer);
   void AppendPieces(const float* k, const float* v);
   void ListSequences();
   Status AttendLayer(LayerId layer, int q_heads, const float* q, const float* k, const float* v,
                      const AttentionRule& rule, float* out);
+  Status AttendPieces(LayerId layer, int q_heads, const LayerTransform::Rows& rows, const AttentionRule& rule,
+                      float* out);
   Status Abort();
 };
 
@@ -209,15 +232,28 @@ Status KvBatch::State::CheckPointers(LayerId layer, const float* q, const float*
                          std::to_string(static_cast<int>(layer)) + " is null");
 }
 
-// All slices before any is appended: a refusal leaves every sequence's layer as it was.
-Status KvBatch::State::CheckRows(LayerId layer, const float* k, const float* v) const {
+// All slices before any is appended: a refusal leaves every sequence's layer as it was. Checked are the rows
+// to be stored; a value that is not finite spoils all of its transformed row, so it is then looked for in the
+// caller's k and v.
+Status KvBatch::State::CheckRows(LayerId layer, const float* k, const float* v,
+                                 const LayerTransform::Rows& rows) const {
   for (size_t i = 0; i < slices.size(); ++i) {
     const SpanCache& cache = slices[i].sequence->layer(layer);
     const LayerConfig& config = cache.config();
-    const float* slice_k = k + first_token[i] * config.kv_heads * config.shape.k_dim;
-    const float* slice_v = v == nullptr ? nullptr : v + first_token[i] * config.kv_heads * config.shape.v_dim;
-    const Status checked = cache.CheckRows(slices[i].tokens, slice_k, slice_v);
+    const int64_t tokens = slices[i].tokens;
+    const int64_t k_at = first_token[i] * config.kv_heads * config.shape.k_dim;
+    const int64_t v_at = first_token[i] * config.kv_heads * config.shape.v_dim;
+    const bool has_v = !config.shape.v_is_prefix_of_k;
+    Status checked = cache.CheckRows(tokens, rows.k + k_at, has_v ? rows.v + v_at : nullptr);
     if (checked.ok()) continue;
+    if (rows.k != k || rows.v != v) {
+      checked = Status(checked.code(), checked.message() + " (of rows as stored, transformed)");
+      Status cause = CheckFinite("K", cache.length(), tokens, config.kv_heads, config.shape.k_dim, k + k_at);
+      if (cause.ok() && has_v) {
+        cause = CheckFinite("V", cache.length(), tokens, config.kv_heads, config.shape.v_dim, v + v_at);
+      }
+      if (!cause.ok()) checked = cause;
+    }
     return Status(checked.code(), "layer " + std::to_string(static_cast<int>(layer)) + ", slice " +
                                       std::to_string(i) + ": " + checked.message());
   }
@@ -291,11 +327,25 @@ void KvBatch::State::ListSequences() {
 
 Status KvBatch::State::AttendLayer(LayerId layer, int q_heads, const float* q, const float* k, const float* v,
                                    const AttentionRule& rule, float* out) {
-  HF_RETURN_IF_ERROR(CheckRows(layer, k, v));
+  const LayerConfig& config = slices[0].sequence->layer(layer).config();
+  try {
+    const LayerTransform::Rows rows = transform.Apply(config, Tokens(), q_heads, q, k, v, isa, *pool);
+    HF_RETURN_IF_ERROR(CheckRows(layer, k, v, rows));
+    HF_RETURN_IF_ERROR(AttendPieces(layer, q_heads, rows, rule, out));
+  } catch (const std::bad_alloc&) {
+    return ResourceExhausted("attend: no memory for the rows of " + std::to_string(Tokens()) + " tokens");
+  }
+  transform.Restore(Tokens(), q_heads, out, isa, *pool);
+  attended[static_cast<size_t>(layer)] = true;
+  return OkStatus();
+}
+
+Status KvBatch::State::AttendPieces(LayerId layer, int q_heads, const LayerTransform::Rows& rows,
+                                    const AttentionRule& rule, float* out) {
   const LayerConfig& config = slices[0].sequence->layer(layer).config();
   std::fill(done.begin(), done.end(), 0);
   while (NextPieces(layer)) {
-    AppendPieces(k, v);
+    AppendPieces(rows.k, rows.v);
     ListSequences();
     const AttentionCall call = {.shape = config.shape,
                                 .q_heads = q_heads,
@@ -303,12 +353,13 @@ Status KvBatch::State::AttendLayer(LayerId layer, int q_heads, const float* q, c
                                 .k_codec = config.k_codec,
                                 .v_codec = config.shape.v_is_prefix_of_k ? config.k_codec : config.v_codec,
                                 .rule = rule,
+                                .k_center = rows.k_center,
+                                .v_center = rows.v_center,
                                 .sequences = sequences,
-                                .q = q,
+                                .q = rows.q,
                                 .out = out};
     HF_RETURN_IF_ERROR(holdfast::Attend(call, isa, *workspace, *pool));
   }
-  attended[static_cast<size_t>(layer)] = true;
   return OkStatus();
 }
 

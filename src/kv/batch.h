@@ -24,7 +24,7 @@ class KvBatch {
   // Checks that every sequence takes its tokens and makes room for them before anything is computed. On error
   // all sequences are as before. The sequences, workspace and pool must outlive the batch. Errors:
   // kInvalidArgument (no slices, a sequence twice, tokens < 1, sequences whose layers differ in row shape,
-  // heads or codecs), kOutOfRange (max_context), kResourceExhausted, kFailedPrecondition (a sequence is in
+  // heads, codecs or transforms), kOutOfRange (max_context), kResourceExhausted, kFailedPrecondition (a sequence is in
   // another batch), kDataLoss (damaged).
   static Result<KvBatch> Begin(std::span<const BatchSlice> slices, AttentionWorkspace& workspace,
                                ThreadPool& pool);

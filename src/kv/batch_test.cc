@@ -219,7 +219,8 @@ TEST_P(BatchInEveryStorage, BeginRefusesBeforeAnythingIsComputed) {
   other.layers[1].v_codec = CodecId::kF32;
   Text c{3, harness_.NewCache(other)};
   EXPECT_EQ(refusal({{a.cache.get(), 1}, {c.cache.get(), 1}}).message(),
-            "batch: sequence of slice 1 differs from slice 0 in the row shape, heads or codecs of layer 1");
+            "batch: sequence of slice 1 differs from slice 0 in the row shape, heads, codecs or transforms "
+            "of layer 1");
 }
 
 TEST_P(BatchInEveryStorage, ABadValueInTheSecondLayerTakesTheFirstLayersTokensBack) {
