@@ -49,8 +49,9 @@ Result<QualityReport> MeasureQuality(Engine& engine, std::span<const int32_t> to
 
 struct NeedleOptions {
   int64_t context_tokens = 2048;  // of the prompt and the key together
-  std::vector<double> depths = {0.0, 0.25, 0.5, 0.75, 1.0};  // 0: the key stands first, 1: right before the question
-  std::string filler;                                        // repeated as needed; empty: five plain sentences
+  std::vector<double> depths = {0.0, 0.25, 0.5, 0.75,
+                                1.0};  // 0: the key stands first, 1: right before the question
+  std::string filler;                  // repeated as needed; empty: five plain sentences
   int batch_tokens = 512;
   std::function<void(int64_t done_tokens, int64_t total_tokens)> progress;
 };

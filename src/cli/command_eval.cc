@@ -1,8 +1,12 @@
-// eval: what a cache scheme costs on the user's own text.
+// eval: what cache schemes cost on the user's own text, and whether they still find a needle in it.
 #include <cstdio>
+#include <cstdlib>
+#include <optional>
 
 #include "cli/commands.h"
+#include "cli/output_file.h"
 #include "cli/progress.h"
+#include "cli/quality_plot.h"
 #include "holdfast/eval.h"
 
 namespace holdfast::cli {
@@ -10,79 +14,201 @@ namespace {
 
 struct Eval {
   CommonOptions common;
-  std::string file, schemes = "f16";
+  std::string file, schemes = "f16", svg, depths = "0,0.25,0.5,0.75,1";
   int64_t context = 512, chunks = 0;
-  bool exact = false;
+  bool exact = false, needle = false;
 };
 
-Status Run(const Eval& e) {
-  auto text = ReadFile(e.file);
-  if (!text.ok()) return text.status();
-  auto base = e.common.Cache();
-  if (!base.ok()) return base.status();
-  std::vector<std::pair<std::string, CacheOptions>> schemes;
+struct Schemes {
+  std::vector<std::string> names;
+  std::vector<CacheOptions> options;
+};
+
+Result<Schemes> ParseSchemes(const Eval& e, const CacheOptions& base) {
+  Schemes schemes;
   for (const std::string& spec : SplitList(e.schemes)) {
     auto codecs = ParseKvCache(spec);
     if (!codecs.ok()) return codecs.status();
-    CacheOptions options = *base;
+    CacheOptions options = base;
     options.k_codec = codecs->k;
     options.v_codec = codecs->v;
-    schemes.emplace_back(spec, options);
+    schemes.names.push_back(spec);
+    schemes.options.push_back(options);
   }
-  if (schemes.empty()) return WrongCommandLine("--kv-cache: the list is empty");
+  if (schemes.names.empty()) return WrongCommandLine("--kv-cache: the list is empty");
+  return schemes;
+}
+
+Json QualityJson(const std::string& name, const SchemeQuality& q) {
+  return {{"kv_cache", name},
+          {"perplexity", q.perplexity},
+          {"nll", q.nll},
+          {"nll_stderr", q.nll_stderr},
+          {"kld_mean", q.kld_mean},
+          {"kld_stderr", q.kld_stderr},
+          {"kld_p99", q.kld_p99},
+          {"kld_max", q.kld_max},
+          {"same_top", q.same_top},
+          {"chunks", q.chunks},
+          {"targets", q.targets},
+          {"bytes_per_token", q.bytes_per_token},
+          {"decode_tokens_per_s", q.decode_tokens_per_s}};
+}
+
+void PrintQuality(const std::string& name, const SchemeQuality& q) {
+  std::printf("%-18s %10.4f %8.4f %10.6f %10.6f %9.5f %9.4f %8.3f %9lld %10.1f\n", name.c_str(), q.perplexity,
+              q.perplexity * q.nll_stderr, q.kld_mean, q.kld_stderr, q.kld_p99, q.kld_max, 100.0 * q.same_top,
+              static_cast<long long>(q.bytes_per_token), q.decode_tokens_per_s);
+}
+
+void PrintReport(const Eval& e, const Schemes& schemes, const QualityReport& report) {
+  if (e.common.json) {
+    Json cells = Json::array();
+    for (size_t i = 0; i < schemes.names.size(); ++i) {
+      cells.push_back(QualityJson(schemes.names[i], report.schemes[i]));
+    }
+    const Json json{{"context", e.context},
+                    {"exact", e.exact},
+                    {"reference", QualityJson("f16", report.reference)},
+                    {"cells", cells}};
+    std::printf("%s\n", ToJsonText(json).c_str());
+  } else {
+    std::printf("%lld chunks of %lld tokens, %lld targets; KL divergence from f16 in nats\n",
+                static_cast<long long>(report.reference.chunks), static_cast<long long>(e.context),
+                static_cast<long long>(report.reference.targets));
+    std::printf("%-18s %10s %8s %10s %10s %9s %9s %8s %9s %10s\n", "scheme", "perplexity", "+-", "KLD mean",
+                "+-", "KLD p99", "KLD max", "same %", "B/token", "decode t/s");
+    for (size_t i = 0; i < schemes.names.size(); ++i) PrintQuality(schemes.names[i], report.schemes[i]);
+  }
+}
+
+std::string PlotOf(const Eval& e, const Schemes& schemes, const QualityReport& report) {
+  std::vector<QualityPoint> points{{"f16", report.reference.bytes_per_token, 0.0}};
+  for (size_t i = 0; i < schemes.names.size(); ++i) {
+    if (report.schemes[i].kld_max > 0.0)
+      points.push_back({schemes.names[i], report.schemes[i].bytes_per_token, report.schemes[i].kld_mean});
+  }
+  const std::string title = std::to_string(report.reference.chunks) + " chunks of " +
+                            std::to_string(e.context) + " tokens" + (e.exact ? ", exact products" : "");
+  return QualityPlot(title, points);
+}
+
+Status RunQuality(const Eval& e, Engine& engine, const std::string& text, const CacheOptions& base,
+                  const Schemes& schemes) {
+  auto tokens = engine.Tokenize(text, {});
+  if (!tokens.ok()) return tokens.status();
+  std::optional<OutputFile> svg;
+  if (!e.svg.empty()) {
+    svg.emplace(e.svg);
+    if (Status s = svg->Check(); !s.ok()) return s;
+  }
+  ProgressBar bar("eval");
+  EvalOptions how;
+  how.context_tokens = e.context;
+  how.chunks = e.chunks;
+  how.batch_tokens = e.common.batch_tokens;
+  how.progress = [&bar](int64_t done, int64_t total) { bar.Show(done, total); };
+  CacheOptions reference = base;
+  reference.k_codec = reference.v_codec = CodecId::kF16;
+  auto report = MeasureQuality(engine, *tokens, reference, schemes.options, how);
+  if (!report.ok()) return report.status();
+  bar.Clear();
+  PrintReport(e, schemes, *report);
+  if (!svg) return OkStatus();
+  svg->stream() << PlotOf(e, schemes, *report);
+  return svg->Finish();
+}
+
+Result<std::vector<double>> ParseDepths(const std::string& text) {
+  std::vector<double> depths;
+  for (const std::string& item : SplitList(text)) {
+    char* end = nullptr;
+    const double depth = std::strtod(item.c_str(), &end);
+    if (*end != '\0' || !(depth >= 0.0 && depth <= 1.0))
+      return WrongCommandLine("--depths: '" + item + "' must be a number in [0, 1]");
+    depths.push_back(depth);
+  }
+  if (depths.empty()) return WrongCommandLine("--depths: the list is empty");
+  return depths;
+}
+
+Status RunNeedle(const Eval& e, Engine& engine, const std::string& filler, const std::vector<double>& depths,
+                 const Schemes& schemes) {
+  ProgressBar bar("needle");
+  NeedleOptions how;
+  how.context_tokens = e.common.max_context > 0 ? e.common.max_context : e.context;
+  how.depths = depths;
+  how.filler = filler;
+  how.batch_tokens = e.common.batch_tokens;
+  how.progress = [&bar](int64_t done, int64_t total) { bar.Show(done, total); };
+  auto cells = FindNeedles(engine, schemes.options, how);
+  if (!cells.ok()) return cells.status();
+  bar.Clear();
+  Json needles = Json::array();
+  if (!e.common.json)
+    std::printf("%-18s %8s %6s %6s %6s %10s\n", "scheme", "context", "depth", "key", "found", "nll");
+  for (const NeedleCell& c : *cells) {
+    const std::string& name = schemes.names[static_cast<size_t>(c.scheme)];
+    needles.push_back({{"kv_cache", name},
+                       {"context", c.context_tokens},
+                       {"depth", c.depth},
+                       {"key", c.key},
+                       {"found", c.found},
+                       {"nll", c.nll}});
+    if (e.common.json) continue;
+    std::printf("%-18s %8lld %6.2f %6s %6s %10.4f\n", name.c_str(), static_cast<long long>(c.context_tokens),
+                c.depth, c.key.c_str(), c.found ? "yes" : "no", c.nll);
+  }
+  if (e.common.json) std::printf("%s\n", ToJsonText(Json{{"needles", needles}}).c_str());
+  return OkStatus();
+}
+
+Status Run(const Eval& e) {
+  auto base = e.common.Cache();
+  if (!base.ok()) return base.status();
+  auto schemes = ParseSchemes(e, *base);
+  if (!schemes.ok()) return schemes.status();
+  auto depths = ParseDepths(e.depths);
+  if (!depths.ok()) return depths.status();
+  if (e.file.empty() && !e.needle) return WrongCommandLine("-f TEXT is required, except with --needle");
+  std::string text;
+  if (!e.file.empty()) {
+    auto content = ReadFile(e.file);
+    if (!content.ok()) return content.status();
+    text = std::move(*content);
+  }
   auto engine = e.common.Load(e.exact);
   if (!engine.ok()) return engine.status();
-  auto tokens = (*engine)->Tokenize(*text, {});
-  if (!tokens.ok()) return tokens.status();
-  Json cells = Json::array();
-  for (const auto& [spec, options] : schemes) {
-    ProgressBar bar("eval " + spec);
-    PerplexityOptions how;
-    how.context_tokens = e.context;
-    how.chunks = e.chunks;
-    how.batch_tokens = e.common.batch_tokens;
-    how.progress = [&bar](int64_t done, int64_t total, double) { bar.Show(done, total); };
-    auto result = Perplexity(**engine, *tokens, options, how);
-    if (!result.ok()) return result.status();
-    bar.Clear();
-    cells.push_back({{"kv_cache", spec},
-                     {"perplexity", result->perplexity},
-                     {"nll", result->nll},
-                     {"nll_stderr", result->nll_stderr},
-                     {"chunks", result->chunks},
-                     {"targets", result->targets},
-                     {"bytes_per_token", result->bytes_per_token}});
-    if (!e.common.json) {
-      std::printf("%-16s perplexity %9.4f +- %.4f  %6lld bytes/token  (%lld chunks of %lld)\n", spec.c_str(),
-                  result->perplexity, result->perplexity * result->nll_stderr,
-                  static_cast<long long>(result->bytes_per_token), static_cast<long long>(result->chunks),
-                  static_cast<long long>(e.context));
-      std::fflush(stdout);
-    }
-  }
-  if (e.common.json)
-    std::printf("%s\n",
-                ToJsonText(Json{{"context", e.context}, {"exact", e.exact}, {"cells", cells}}).c_str());
-  return OkStatus();
+  return e.needle ? RunNeedle(e, **engine, text, *depths, *schemes)
+                  : RunQuality(e, **engine, text, *base, *schemes);
 }
 
 }  // namespace
 
 void AddEval(CLI::App& program, Action& action) {
   auto e = std::make_shared<Eval>();
-  CLI::App* app = program.add_subcommand("eval", "perplexity of a text with one or more cache schemes");
+  CLI::App* app = program.add_subcommand("eval", "what cache schemes cost in quality on a text, against f16");
   e->common.AddModel(*app);
   e->common.AddJson(*app);
-  app->add_option("-f,--file", e->file, "the text")->required();
+  app->add_option("-f,--file", e->file, "the text; with --needle the filler, which may be left out");
   app->add_option("--context", e->context, "tokens a chunk")
       ->check(CLI::Range(int64_t{4}, int64_t{1} << 30))
       ->capture_default_str();
-  app->add_option("--chunks", e->chunks, "chunks from the start; 0: all")
-      ->check(CLI::Range(int64_t{0}, int64_t{1} << 40));
+  auto* chunks = app->add_option("--chunks", e->chunks, "chunks from the start; 0: all")
+                     ->check(CLI::Range(int64_t{0}, int64_t{1} << 40));
   e->common.AddShape(*app);
   app->add_option("--kv-cache", e->schemes, "schemes, separated by commas: f16,int8,f16:int8")
       ->capture_default_str();
   app->add_flag("--exact", e->exact, "weights dequantised, products in f32: measures the cache alone; slow");
+  auto* svg =
+      app->add_option("--svg", e->svg, "write a plot of KL divergence against bytes a token to this file");
+  auto* needle = app->add_flag("--needle", e->needle,
+                               "hide a number in a context of -c tokens and ask for it at the end")
+                     ->excludes(svg)
+                     ->excludes(chunks);
+  app->add_option("--depths", e->depths, "where in the context: 0 is its start, 1 its end")
+      ->needs(needle)
+      ->capture_default_str();
   app->callback([e, &action] { action = [e] { return Run(*e); }; });
 }
 

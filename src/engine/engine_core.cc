@@ -5,6 +5,7 @@
 #include <string>
 
 #include "base/status_macros.h"
+#include "engine/model_cache.h"
 #include "engine/session.h"
 #include "holdfast/model_store.h"
 
@@ -18,20 +19,8 @@ int64_t NowNs() {
 }
 
 ModelInfo DescribeModel(std::string path, const LoadedModel& loaded) {
-  const ModelConfig& c = loaded.model->config();
-  ModelInfo info;
-  info.architecture = c.architecture;
-  info.name = c.name;
-  info.path = std::move(path);
-  info.vocab_size = c.vocab_size;
-  info.hidden_dim = c.hidden_dim;
-  info.ffn_dim = c.ffn_dim;
-  info.context_length = c.context_length;
+  ModelInfo info = ModelInfoOf(loaded.model->config(), std::move(path));
   info.weight_bytes = loaded.model->weight_bytes();
-  info.layers = c.layers;
-  info.q_heads = c.q_heads;
-  info.kv_heads = c.kv_heads;
-  info.head_dim = c.head_dim;
   info.has_tokenizer = loaded.tokenizer != nullptr;
   info.has_chat_format = loaded.chat_format != ChatFormat::kNone;
   info.tokenizer_missing = loaded.tokenizer_missing;
@@ -58,46 +47,16 @@ EngineCore::EngineCore(std::string path, std::unique_ptr<ThreadPool> pool, Loade
       memory_(std::make_shared<CacheMemory>()) {}
 
 Result<CacheConfig> EngineCore::MakeCacheConfig(const CacheOptions& options) const {
-  CacheConfig config;
-  config.layers = CacheLayers(loaded_.model->config());
-  config.storage = options.storage;
-  config.block_tokens = options.block_tokens;
-  config.rewind_tokens = options.rewind_tokens;
-  config.max_context = options.max_context == 0 ? info_.context_length : options.max_context;
-  if (config.max_context > info_.context_length) {
-    return OutOfRange("cache: max_context is " + std::to_string(config.max_context) +
-                      ", the model's context length is " + std::to_string(info_.context_length));
-  }
-  if (options.window_tokens < 0 || options.sink_tokens < 0) {
-    return InvalidArgument("cache: window_tokens is " + std::to_string(options.window_tokens) +
-                           ", sink_tokens is " + std::to_string(options.sink_tokens) + ", both must be >= 0");
-  }
-  if (options.sink_tokens > 0 && options.window_tokens == 0) {
-    return InvalidArgument("cache: sink_tokens is " + std::to_string(options.sink_tokens) +
-                           " but window_tokens is 0; sinks belong to a window");
-  }
-  for (LayerConfig& layer : config.layers) {
-    layer.k_codec = options.k_codec;
-    layer.v_codec = options.v_codec;
-    if (options.window_tokens > 0 && layer.layout.id == LayoutId::kFull) {
-      layer.layout = {LayoutId::kWindow, options.window_tokens, options.sink_tokens};
-    }
-  }
-  HF_RETURN_IF_ERROR(ValidateCacheConfig(config));
-  return config;
+  return CacheConfigOf(loaded_.model->config(), options);
 }
 
 std::vector<LayerInfo> EngineCore::Layers(const CacheConfig& config) const {
-  std::vector<LayerInfo> layers;
-  for (size_t i = 0; i < config.layers.size(); ++i) {
-    layers.push_back({config.layers[i], info_.q_heads, loaded_.model->config().attention[i].rope_base});
-  }
-  return layers;
+  return LayerInfosOf(loaded_.model->config(), config);
 }
 
 Result<std::unique_ptr<Session>> EngineCore::NewSession(const CacheOptions& options) {
   HF_ASSIGN_OR_RETURN(CacheConfig config, MakeCacheConfig(options));
-  HF_ASSIGN_OR_RETURN(auto cache, SequenceCache::Create(config, memory_));
+  HF_ASSIGN_OR_RETURN(auto cache, NewCache(config));
   return std::unique_ptr<Session>(std::make_unique<SessionState>(*this, std::move(cache)));
 }
 
@@ -206,6 +165,20 @@ Result<std::vector<int32_t>> EngineCore::TokenizeChat(std::span<const ChatTurn> 
   return tokenizer->Encode(prompt, {true, true});
 }
 
+Result<std::unique_ptr<SequenceCache>> EngineCore::NewCache(const CacheConfig& config) {
+  return SequenceCache::Create(config, memory_);
+}
+
+Result<const float*> EngineCore::Evaluate(SequenceCache& cache, std::span<const int32_t> tokens,
+                                          std::span<const int64_t> logits_rows, const LayerTraceSink* trace) {
+  HF_ASSIGN_OR_RETURN(float* logits, ReserveLogits(static_cast<int64_t>(logits_rows.size())));
+  const BatchSlice slice{&cache, static_cast<int64_t>(tokens.size())};
+  HF_ASSIGN_OR_RETURN(KvBatch kv, KvBatch::Begin({&slice, 1}, workspace_, *pool_));
+  HF_RETURN_IF_ERROR(loaded_.model->Forward(tokens, kv, logits_rows, logits, trace));
+  HF_RETURN_IF_ERROR(kv.Commit());
+  return logits;
+}
+
 Status EngineCore::Logits(std::span<const int32_t> tokens, const CacheOptions& options,
                           const LogitsOptions& how,
                           const std::function<void(int64_t, int64_t, const float*)>& sink) {
@@ -223,7 +196,7 @@ Status EngineCore::Logits(std::span<const int32_t> tokens, const CacheOptions& o
     return OutOfRange("logits: " + std::to_string(count) + " tokens, max_context is " +
                       std::to_string(config.max_context));
   }
-  HF_ASSIGN_OR_RETURN(auto cache, SequenceCache::Create(config, memory_));
+  HF_ASSIGN_OR_RETURN(auto cache, NewCache(config));
   LayerTraceSink trace;
   if (how.trace) {
     trace = [&](const LayerTrace& t) {
@@ -235,13 +208,9 @@ Status EngineCore::Logits(std::span<const int32_t> tokens, const CacheOptions& o
     const int64_t n = std::min<int64_t>(how.batch_tokens, count - begin);
     std::vector<int64_t> rows;
     for (int64_t i = std::max(begin, first_wanted); i < begin + n; ++i) rows.push_back(i - begin);
-    HF_ASSIGN_OR_RETURN(float* logits, ReserveLogits(static_cast<int64_t>(rows.size())));
-    const BatchSlice slice{cache.get(), n};
-    HF_ASSIGN_OR_RETURN(KvBatch kv, KvBatch::Begin({&slice, 1}, workspace_, *pool_));
-    HF_RETURN_IF_ERROR(
-        loaded_.model->Forward(tokens.subspan(static_cast<size_t>(begin), static_cast<size_t>(n)), kv, rows,
-                               logits, trace ? &trace : nullptr));
-    HF_RETURN_IF_ERROR(kv.Commit());
+    HF_ASSIGN_OR_RETURN(const float* logits,
+                        Evaluate(*cache, tokens.subspan(static_cast<size_t>(begin), static_cast<size_t>(n)),
+                                 rows, trace ? &trace : nullptr));
     if (!rows.empty()) sink(begin + rows.front(), static_cast<int64_t>(rows.size()), logits);
   }
   return OkStatus();

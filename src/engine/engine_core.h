@@ -35,6 +35,15 @@ class EngineCore final : public Engine {
                 const std::function<void(int64_t, int64_t, const float*)>& sink) override;
 
   const Tokenizer* tokenizer() const { return loaded_.tokenizer.get(); }
+  ThreadPool& pool() { return *pool_; }
+
+  // Errors: those of SequenceCache::Create.
+  Result<std::unique_ptr<SequenceCache>> NewCache(const CacheConfig& config);
+  // One forward pass of tokens that follow what `cache` holds, which it then holds too. Returns logits
+  // [logits_rows.size(), vocab_size] of the tokens at these ascending indices, valid until the engine's next pass. On
+  // error the cache is as it was.
+  Result<const float*> Evaluate(SequenceCache& cache, std::span<const int32_t> tokens,
+                                std::span<const int64_t> logits_rows, const LayerTraceSink* trace = nullptr);
 
  private:
   // The forward pass of the sessions[i] for i in running, whose input is in batch_tokens_ as slices say. On error every

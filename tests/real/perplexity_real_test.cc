@@ -31,16 +31,17 @@ TEST_P(PerplexityOfWikitext, IsLlamaCppsWithinOnePercent) {
   auto engine = Engine::Load(GetParam().model, {});
   ASSERT_TRUE(engine.ok()) << engine.status().message();
   const auto tokens = (*engine)->Tokenize(text, {}).value();
-  PerplexityOptions options;
+  EvalOptions options;
   options.context_tokens = GetParam().context;
   options.chunks = GetParam().chunks;
-  const auto result = Perplexity(**engine, tokens, {}, options);
-  ASSERT_TRUE(result.ok()) << result.status().message();
-  EXPECT_EQ(result->chunks, GetParam().chunks);
-  EXPECT_EQ(result->targets, GetParam().chunks * (GetParam().context / 2 - 1));
+  const auto report = MeasureQuality(**engine, tokens, {}, {}, options);
+  ASSERT_TRUE(report.ok()) << report.status().message();
+  const SchemeQuality& result = report->reference;
+  EXPECT_EQ(result.chunks, GetParam().chunks);
+  EXPECT_EQ(result.targets, GetParam().chunks * (GetParam().context / 2 - 1));
   std::printf("%s at %lld: %.4f, llama.cpp %.4f\n", GetParam().model,
-              static_cast<long long>(GetParam().context), result->perplexity, GetParam().llama_cpp);
-  EXPECT_LE(std::abs(result->perplexity / GetParam().llama_cpp - 1.0), 0.01);
+              static_cast<long long>(GetParam().context), result.perplexity, GetParam().llama_cpp);
+  EXPECT_LE(std::abs(result.perplexity / GetParam().llama_cpp - 1.0), 0.01);
 }
 
 INSTANTIATE_TEST_SUITE_P(Models, PerplexityOfWikitext,

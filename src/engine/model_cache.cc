@@ -1,0 +1,65 @@
+#include "engine/model_cache.h"
+
+#include <string>
+#include <utility>
+
+#include "base/status_macros.h"
+#include "models/model.h"
+
+namespace holdfast {
+
+ModelInfo ModelInfoOf(const ModelConfig& model, std::string path) {
+  ModelInfo info;
+  info.architecture = model.architecture;
+  info.name = model.name;
+  info.path = std::move(path);
+  info.vocab_size = model.vocab_size;
+  info.hidden_dim = model.hidden_dim;
+  info.ffn_dim = model.ffn_dim;
+  info.context_length = model.context_length;
+  info.layers = model.layers;
+  info.q_heads = model.q_heads;
+  info.kv_heads = model.kv_heads;
+  info.head_dim = model.head_dim;
+  return info;
+}
+
+Result<CacheConfig> CacheConfigOf(const ModelConfig& model, const CacheOptions& options) {
+  CacheConfig config;
+  config.layers = CacheLayers(model);
+  config.storage = options.storage;
+  config.block_tokens = options.block_tokens;
+  config.rewind_tokens = options.rewind_tokens;
+  config.max_context = options.max_context == 0 ? model.context_length : options.max_context;
+  if (config.max_context > model.context_length) {
+    return OutOfRange("cache: max_context is " + std::to_string(config.max_context) +
+                      ", the model's context length is " + std::to_string(model.context_length));
+  }
+  if (options.window_tokens < 0 || options.sink_tokens < 0) {
+    return InvalidArgument("cache: window_tokens is " + std::to_string(options.window_tokens) +
+                           ", sink_tokens is " + std::to_string(options.sink_tokens) + ", both must be >= 0");
+  }
+  if (options.sink_tokens > 0 && options.window_tokens == 0) {
+    return InvalidArgument("cache: sink_tokens is " + std::to_string(options.sink_tokens) +
+                           " but window_tokens is 0; sinks belong to a window");
+  }
+  for (LayerConfig& layer : config.layers) {
+    layer.k_codec = options.k_codec;
+    layer.v_codec = options.v_codec;
+    if (options.window_tokens > 0 && layer.layout.id == LayoutId::kFull) {
+      layer.layout = {LayoutId::kWindow, options.window_tokens, options.sink_tokens};
+    }
+  }
+  HF_RETURN_IF_ERROR(ValidateCacheConfig(config));
+  return config;
+}
+
+std::vector<LayerInfo> LayerInfosOf(const ModelConfig& model, const CacheConfig& config) {
+  std::vector<LayerInfo> layers;
+  for (size_t i = 0; i < config.layers.size(); ++i) {
+    layers.push_back({config.layers[i], model.q_heads, model.attention[i].rope_base});
+  }
+  return layers;
+}
+
+}  // namespace holdfast
