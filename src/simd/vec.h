@@ -18,13 +18,19 @@
 //   I32x16  IZero() ISet(x) ILoad(p) IStore(p, v) IAdd ISub IMul
 //           IShiftRight<n>(i)                       arithmetic
 //           StoreBytes(p, i)                        16 bytes: the low byte of each lane
+//           IAnd IOr
+//           PackLevels(a, b, c, d)                  B8x64: byte 16*j + 4*t + i is lane 4*j + i of vector t; REQUIRES 0..255
+//           PackLevels16(a, b, c, d, &upper, &lower)  the upper and lower bytes so; REQUIRES 0..65535
 //           ToF32(i)   RoundToI32(f)                nearest even; REQUIRES |f| < 2^31
+//           Fraction(f) = f - RoundToI32(f)         exact; REQUIRES |f| < 2^22
 //           Exponent2(i) = 2^i as F32x16            REQUIRES -126 <= i <= 127
 //           LoadU8AsF32(p) LoadI8AsF32(p)           16 bytes to float
 //           Max and Min of a NaN are unspecified. vec_math.h adds Exp2, Exp, Sigmoid, Silu, Tanh, GeluTanh.
 //   B8x64   BLoad(p) BBroadcast4(p)                 64 bytes; 4 bytes repeated 16 times
 //           BLow4(b) BHigh4(b)                      low / high nibble of each byte, 0..15
 //           BAnd BOr BXor BSet(byte) BShiftRight<n>(b) BShiftLeft<n>(b)   shifts are within each byte
+//           BBroadcast16(p)                         16 bytes repeated 4 times
+//           BLookup16(table, b)                     byte i: table[i / 16 * 16 + b[i]]; REQUIRES every b[i] <= 15
 //           BStore(p, b)
 //   DotU8I8(acc, u, s): acc[lane] += sum over 4 of u8[4*lane+i] * s8[4*lane+i], exact for every input
 //   DotU7I8(acc, u, s): the same; REQUIRES every u8 <= 127 (nibbles, say): faster on AVX2 and NEON

@@ -164,6 +164,12 @@ HF_INLINE I32x16 ISub(I32x16 a, I32x16 b) {
 HF_INLINE I32x16 IMul(I32x16 a, I32x16 b) {
   return {_mm256_mullo_epi32(a.lo, b.lo), _mm256_mullo_epi32(a.hi, b.hi)};
 }
+HF_INLINE I32x16 IAnd(I32x16 a, I32x16 b) {
+  return {_mm256_and_si256(a.lo, b.lo), _mm256_and_si256(a.hi, b.hi)};
+}
+HF_INLINE I32x16 IOr(I32x16 a, I32x16 b) {
+  return {_mm256_or_si256(a.lo, b.lo), _mm256_or_si256(a.hi, b.hi)};
+}
 template <int n>
 HF_INLINE I32x16 IShiftRight(I32x16 a) {
   return {_mm256_srai_epi32(a.lo, n), _mm256_srai_epi32(a.hi, n)};
@@ -181,6 +187,9 @@ HF_INLINE F32x16 ToF32(I32x16 a) {
 }
 HF_INLINE I32x16 RoundToI32(F32x16 a) {
   return {_mm256_cvtps_epi32(a.lo), _mm256_cvtps_epi32(a.hi)};
+}
+HF_INLINE F32x16 Fraction(F32x16 a) {
+  return Sub(a, ToF32(RoundToI32(a)));
 }
 HF_INLINE F32x16 Exponent2(I32x16 a) {
   const I32x16 biased = IAdd(a, ISet(127));
@@ -238,6 +247,31 @@ HF_INLINE B8x64 BLow4(B8x64 a) {
 }
 HF_INLINE B8x64 BHigh4(B8x64 a) {
   return BShiftRight<4>(a);
+}
+
+HF_INLINE B8x64 BBroadcast16(const void* p) {
+  const __m256i b = _mm256_broadcastsi128_si256(_mm_loadu_si128(static_cast<const __m128i*>(p)));
+  return {b, b};
+}
+HF_INLINE B8x64 BLookup16(B8x64 table, B8x64 index) {
+  return {_mm256_shuffle_epi8(table.lo, index.lo), _mm256_shuffle_epi8(table.hi, index.hi)};
+}
+// The packs work within 128-bit halves, which is the order that is wanted.
+HF_INLINE I32x16 PackWords(I32x16 a, I32x16 b) {
+  return {_mm256_packus_epi32(a.lo, b.lo), _mm256_packus_epi32(a.hi, b.hi)};
+}
+HF_INLINE B8x64 PackBytes(I32x16 a, I32x16 b) {
+  return {_mm256_packus_epi16(a.lo, b.lo), _mm256_packus_epi16(a.hi, b.hi)};
+}
+HF_INLINE B8x64 PackLevels(I32x16 a, I32x16 b, I32x16 c, I32x16 d) {
+  return PackBytes(PackWords(a, b), PackWords(c, d));
+}
+HF_INLINE void PackLevels16(I32x16 a, I32x16 b, I32x16 c, I32x16 d, B8x64* upper, B8x64* lower) {
+  const I32x16 ab = PackWords(a, b), cd = PackWords(c, d);
+  const I32x16 low = ISet(0x00ff00ff);
+  *lower = PackBytes(IAnd(ab, low), IAnd(cd, low));
+  *upper = PackBytes({_mm256_srli_epi16(ab.lo, 8), _mm256_srli_epi16(ab.hi, 8)},
+                     {_mm256_srli_epi16(cd.lo, 8), _mm256_srli_epi16(cd.hi, 8)});
 }
 
 // The one-instruction u8 x s8 product saturates its 16-bit pair sums, so both sides are widened to 16 bits

@@ -153,6 +153,12 @@ HF_INLINE I32x16 ISub(I32x16 a, I32x16 b) {
 HF_INLINE I32x16 IMul(I32x16 a, I32x16 b) {
   return Ints(_mm512_mullo_epi32(Bits(a), Bits(b)));
 }
+HF_INLINE I32x16 IAnd(I32x16 a, I32x16 b) {
+  return Ints(_mm512_and_si512(Bits(a), Bits(b)));
+}
+HF_INLINE I32x16 IOr(I32x16 a, I32x16 b) {
+  return Ints(_mm512_or_si512(Bits(a), Bits(b)));
+}
 template <int n>
 HF_INLINE I32x16 IShiftRight(I32x16 a) {
   return Ints(_mm512_srai_epi32(Bits(a), n));
@@ -165,6 +171,9 @@ HF_INLINE F32x16 ToF32(I32x16 a) {
 }
 HF_INLINE I32x16 RoundToI32(F32x16 a) {
   return Ints(_mm512_cvtps_epi32(a.v));
+}
+HF_INLINE F32x16 Fraction(F32x16 a) {
+  return {_mm512_reduce_ps(a.v, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC)};
 }
 HF_INLINE F32x16 Exponent2(I32x16 a) {
   return {_mm512_castsi512_ps(_mm512_slli_epi32(_mm512_add_epi32(Bits(a), _mm512_set1_epi32(127)), 23))};
@@ -212,6 +221,22 @@ HF_INLINE B8x64 BLow4(B8x64 a) {
 }
 HF_INLINE B8x64 BHigh4(B8x64 a) {
   return BShiftRight<4>(a);
+}
+HF_INLINE B8x64 BBroadcast16(const void* p) {
+  return {_mm512_broadcast_i32x4(_mm_loadu_si128(static_cast<const __m128i*>(p)))};
+}
+HF_INLINE B8x64 BLookup16(B8x64 table, B8x64 index) {
+  return {_mm512_shuffle_epi8(table.v, index.v)};
+}
+// The packs work within 128-bit quarters, which is the order that is wanted.
+HF_INLINE B8x64 PackLevels(I32x16 a, I32x16 b, I32x16 c, I32x16 d) {
+  return {_mm512_packus_epi16(_mm512_packus_epi32(Bits(a), Bits(b)), _mm512_packus_epi32(Bits(c), Bits(d)))};
+}
+HF_INLINE void PackLevels16(I32x16 a, I32x16 b, I32x16 c, I32x16 d, B8x64* upper, B8x64* lower) {
+  const __m512i ab = _mm512_packus_epi32(Bits(a), Bits(b)), cd = _mm512_packus_epi32(Bits(c), Bits(d));
+  const __m512i low = _mm512_set1_epi16(0x00ff);
+  upper->v = _mm512_packus_epi16(_mm512_srli_epi16(ab, 8), _mm512_srli_epi16(cd, 8));
+  lower->v = _mm512_packus_epi16(_mm512_and_si512(ab, low), _mm512_and_si512(cd, low));
 }
 HF_INLINE I32x16 DotU8I8(I32x16 acc, B8x64 u, B8x64 s) {
   return Ints(_mm512_dpbusd_epi32(Bits(acc), u.v, s.v));

@@ -161,6 +161,12 @@ HF_INLINE I32x16 ISub(I32x16 a, I32x16 b) {
 HF_INLINE I32x16 IMul(I32x16 a, I32x16 b) {
   return IRegisters([&](int i) { return vmulq_s32(a.v[i], b.v[i]); });
 }
+HF_INLINE I32x16 IAnd(I32x16 a, I32x16 b) {
+  return IRegisters([&](int i) { return vandq_s32(a.v[i], b.v[i]); });
+}
+HF_INLINE I32x16 IOr(I32x16 a, I32x16 b) {
+  return IRegisters([&](int i) { return vorrq_s32(a.v[i], b.v[i]); });
+}
 template <int n>
 HF_INLINE I32x16 IShiftRight(I32x16 a) {
   return IRegisters([&](int i) { return vshrq_n_s32(a.v[i], n); });
@@ -175,6 +181,9 @@ HF_INLINE F32x16 ToF32(I32x16 a) {
 }
 HF_INLINE I32x16 RoundToI32(F32x16 a) {
   return IRegisters([&](int i) { return vcvtnq_s32_f32(a.v[i]); });
+}
+HF_INLINE F32x16 Fraction(F32x16 a) {
+  return Sub(a, ToF32(RoundToI32(a)));
 }
 HF_INLINE F32x16 Exponent2(I32x16 a) {
   return FRegisters(
@@ -229,6 +238,28 @@ HF_INLINE B8x64 BLow4(B8x64 a) {
 }
 HF_INLINE B8x64 BHigh4(B8x64 a) {
   return BShiftRight<4>(a);
+}
+
+HF_INLINE B8x64 BBroadcast16(const void* p) {
+  return BRegisters([&](int) { return vld1q_u8(static_cast<const uint8_t*>(p)); });
+}
+HF_INLINE B8x64 BLookup16(B8x64 table, B8x64 index) {
+  return BRegisters([&](int i) { return vqtbl1q_u8(table.v[i], index.v[i]); });
+}
+// The low 16 bits of four lanes of a, then of b.
+HF_INLINE uint16x8_t PackWords(int32x4_t a, int32x4_t b) {
+  return vreinterpretq_u16_s16(vcombine_s16(vmovn_s32(a), vmovn_s32(b)));
+}
+HF_INLINE B8x64 PackLevels(I32x16 a, I32x16 b, I32x16 c, I32x16 d) {
+  return BRegisters([&](int i) {
+    return vcombine_u8(vmovn_u16(PackWords(a.v[i], b.v[i])), vmovn_u16(PackWords(c.v[i], d.v[i])));
+  });
+}
+HF_INLINE void PackLevels16(I32x16 a, I32x16 b, I32x16 c, I32x16 d, B8x64* upper, B8x64* lower) {
+  *lower = PackLevels(a, b, c, d);
+  *upper = BRegisters([&](int i) {
+    return vcombine_u8(vshrn_n_u16(PackWords(a.v[i], b.v[i]), 8), vshrn_n_u16(PackWords(c.v[i], d.v[i]), 8));
+  });
 }
 
 // The dot product multiplies bytes of like sign only: u * s = (u - 128) * s + 128 * s, and flipping a byte's

@@ -188,6 +188,12 @@ HF_INLINE I32x16 ISub(I32x16 a, I32x16 b) {
 HF_INLINE I32x16 IMul(I32x16 a, I32x16 b) {
   return IVectors([&](int i) { return (I32x4)((U32x4)a.v[i] * (U32x4)b.v[i]); });
 }
+HF_INLINE I32x16 IAnd(I32x16 a, I32x16 b) {
+  return IVectors([&](int i) { return a.v[i] & b.v[i]; });
+}
+HF_INLINE I32x16 IOr(I32x16 a, I32x16 b) {
+  return IVectors([&](int i) { return a.v[i] | b.v[i]; });
+}
 HF_INLINE void StoreBytes(void* p, I32x16 a) {
   for (int i = 0; i < 4; ++i) StoreVector(p, i, __builtin_convertvector((U32x4)a.v[i], U8x4));
 }
@@ -204,6 +210,9 @@ HF_INLINE I32x16 RoundToI32(F32x16 a) {
     const U32x4 small = (U32x4)((bits & 0x7fffffffu) < 0x4b000000u);
     return __builtin_convertvector((F32x4)((small & (U32x4)rounded) | (~small & bits)), I32x4);
   });
+}
+HF_INLINE F32x16 Fraction(F32x16 a) {
+  return Sub(a, ToF32(RoundToI32(a)));
 }
 HF_INLINE F32x16 Exponent2(I32x16 a) {
   return FVectors([&](int i) { return (F32x4)(((U32x4)a.v[i] + 127u) << 23); });
@@ -257,6 +266,35 @@ HF_INLINE B8x64 BLow4(B8x64 a) {
 }
 HF_INLINE B8x64 BHigh4(B8x64 a) {
   return BShiftRight<4>(a);
+}
+
+HF_INLINE B8x64 BBroadcast16(const void* p) {
+  return BVectors([&](int) { return LoadVector<U8x16>(p, 0); });
+}
+HF_INLINE B8x64 BLookup16(B8x64 table, B8x64 index) {
+  B8x64 out;
+  for (int i = 0; i < 4; ++i) {
+    for (int k = 0; k < 16; ++k) out.v[i][k] = table.v[i][index.v[i][k] & 15];
+  }
+  return out;
+}
+// Bits [shift, shift + 8) of four lanes each.
+HF_INLINE B8x64 PackShifted(I32x16 a, I32x16 b, I32x16 c, I32x16 d, int shift) {
+  return BVectors([&](int i) {
+    const I32x4 lanes[4] = {a.v[i], b.v[i], c.v[i], d.v[i]};
+    U8x16 packed;
+    for (int t = 0; t < 4; ++t) {
+      StoreVector(&packed, t, __builtin_convertvector((U32x4)lanes[t] >> shift & 0xff, U8x4));
+    }
+    return packed;
+  });
+}
+HF_INLINE B8x64 PackLevels(I32x16 a, I32x16 b, I32x16 c, I32x16 d) {
+  return PackShifted(a, b, c, d, 0);
+}
+HF_INLINE void PackLevels16(I32x16 a, I32x16 b, I32x16 c, I32x16 d, B8x64* upper, B8x64* lower) {
+  *upper = PackShifted(a, b, c, d, 8);
+  *lower = PackShifted(a, b, c, d, 0);
 }
 
 // A product of a u8 and an s8 fits 16 bits (-32640 .. 32385), the sum of two does not.

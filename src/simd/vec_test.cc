@@ -319,6 +319,47 @@ TEST_P(VecTest, ConvertsBetweenFloatAndInteger) {
   }
 }
 
+TEST_P(VecTest, IntegerBitsCombine) {
+  ExpectIntBinary(kernels().iand, [](uint32_t a, uint32_t b) { return a & b; });
+  ExpectIntBinary(kernels().ior, [](uint32_t a, uint32_t b) { return a | b; });
+}
+
+TEST_P(VecTest, PacksFourVectorsOfLevelsSoThatFourLanesStayTogether) {
+  std::array<int32_t, 64> levels;
+  Bytes packed, upper, lower;
+  const auto at = [](size_t lane, size_t vector) { return lane / 4 * 16 + vector * 4 + lane % 4; };
+  for (int round = 0; round < 50; ++round) {
+    for (int32_t& x : levels) x = static_cast<int32_t>(rng_() & 0xffff);
+    levels[5] = 65535;
+    kernels().pack_levels16(levels.data(), upper.data(), lower.data());
+    for (size_t i = 0; i < 64; ++i) {
+      ASSERT_EQ(upper[at(i % 16, i / 16)], levels[i] >> 8) << i;
+      ASSERT_EQ(lower[at(i % 16, i / 16)], levels[i] & 255) << i;
+    }
+    for (int32_t& x : levels) x &= 255;
+    kernels().pack_levels(levels.data(), packed.data());
+    for (size_t i = 0; i < 64; ++i) ASSERT_EQ(packed[at(i % 16, i / 16)], levels[i]) << i;
+  }
+}
+
+TEST_P(VecTest, FractionIsWhatRoundingLeaves) {
+  const Floats values = {0.5f,   1.5f,  2.5f,  -0.5f,  -1.5f,       -2.5f,  0.49999997f, 254.5f,
+                         253.5f, 3.7f,  -3.7f, 0.0f,   4194303.25f, 1e-40f, -1e-40f,     100.25f};
+  Floats fraction;
+  kernels().fraction(values.data(), fraction.data());
+  for (size_t i = 0; i < 16; ++i) EXPECT_EQ(fraction[i], values[i] - std::nearbyint(values[i])) << values[i];
+}
+
+TEST_P(VecTest, LooksBytesUpInATableOfSixteen) {
+  const Bytes table = RandomBytes();
+  Bytes repeated, index = RandomBytes(), out;
+  kernels().broadcast16(table.data(), repeated.data());
+  for (size_t i = 0; i < 64; ++i) ASSERT_EQ(repeated[i], table[i % 16]);
+  for (uint8_t& i : index) i &= 15;
+  kernels().lookup16(table.data(), index.data(), out.data());
+  for (size_t i = 0; i < 64; ++i) ASSERT_EQ(out[i], table[i / 16 * 16 + index[i]]);
+}
+
 TEST_P(VecTest, StoresTheLowByteOfEachLane) {
   const Ints values = RandomInts();
   std::array<uint8_t, 17> bytes = {};

@@ -79,6 +79,15 @@ void ISetTo(int32_t x, int32_t* out) {
 void LowBytes(const int32_t* a, uint8_t* out) {
   StoreBytes(out, ILoad(a));
 }
+void Levels(const int32_t* v, uint8_t* out) {
+  BStore(out, PackLevels(ILoad(v), ILoad(v + 16), ILoad(v + 32), ILoad(v + 48)));
+}
+void Levels16(const int32_t* v, uint8_t* upper, uint8_t* lower) {
+  B8x64 u, l;
+  PackLevels16(ILoad(v), ILoad(v + 16), ILoad(v + 32), ILoad(v + 48), &u, &l);
+  BStore(upper, u);
+  BStore(lower, l);
+}
 void IntToFloat(const int32_t* a, float* out) {
   Store(out, ToF32(ILoad(a)));
 }
@@ -99,6 +108,9 @@ void ByteCopy(const uint8_t* a, uint8_t* out) {
 }
 void Broadcast4(const uint8_t* a, uint8_t* out) {
   BStore(out, BBroadcast4(a));
+}
+void Broadcast16(const uint8_t* a, uint8_t* out) {
+  BStore(out, BBroadcast16(a));
 }
 void BSetTo(uint8_t x, uint8_t* out) {
   BStore(out, BSet(x));
@@ -137,13 +149,20 @@ const VecTestKernels kVecTestKernels = {
     .isub = IntBinary<ISub>,
     .imul = IntBinary<IMul>,
     .store_bytes = LowBytes,
+    .iand = IntBinary<IAnd>,
+    .ior = IntBinary<IOr>,
+    .pack_levels = Levels,
+    .pack_levels16 = Levels16,
     .to_f32 = IntToFloat,
     .round_to_i32 = FloatToInt,
+    .fraction = Unary<Fraction>,
     .exponent2 = PowerOfTwo,
     .load_u8 = FromU8,
     .load_i8 = FromI8,
     .bcopy = ByteCopy,
     .broadcast4 = Broadcast4,
+    .broadcast16 = Broadcast16,
+    .lookup16 = ByteBinary<BLookup16>,
     .bset = BSetTo,
     .band = ByteBinary<BAnd>,
     .bor = ByteBinary<BOr>,

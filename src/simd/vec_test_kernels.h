@@ -38,14 +38,20 @@ struct VecTestKernels {
   void (*iset)(int32_t x, int32_t* out);
   IntBinary *iadd, *isub, *imul;
   void (*store_bytes)(const int32_t* a, uint8_t* out);
+  IntBinary *iand, *ior;
+  void (*pack_levels)(const int32_t* abcd, uint8_t* out);
+  void (*pack_levels16)(const int32_t* abcd, uint8_t* upper, uint8_t* lower);
   void (*to_f32)(const int32_t* a, float* out);
   void (*round_to_i32)(const float* a, int32_t* out);
+  Unary* fraction;
   void (*exponent2)(const int32_t* a, float* out);
   void (*load_u8)(const uint8_t* p, float* out);
   void (*load_i8)(const uint8_t* p, float* out);
 
   ByteUnary* bcopy;
   ByteUnary* broadcast4;
+  ByteUnary* broadcast16;
+  ByteBinary* lookup16;
   void (*bset)(uint8_t x, uint8_t* out);
   ByteBinary *band, *bor, *bxor;
   ByteUnary *low4, *high4;
