@@ -8,21 +8,22 @@
 namespace holdfast::cube {
 namespace {
 
-// splitmix64 (Steele, Lea, Flood 2014).
-uint64_t Next(uint64_t& state) {
-  uint64_t z = state += 0x9e3779b97f4a7c15u;
-  z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
-  z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
-  return z ^ (z >> 31);
+// A side's transform as the configuration says it; `dim` values at the start of a latent row's prefix or rest
+// are transformed as a row of their own.
+RowTransform TransformOf(RowSide side, int dim, bool rotate) {
+  return RowTransform({.side = side, .dim = dim, .rotate = rotate});
 }
 
-// Values in [-scale, scale).
-std::vector<float> Fill(uint64_t& state, int64_t count, float scale) {
-  std::vector<float> values(static_cast<size_t>(count));
-  for (float& value : values) {
-    value = (static_cast<float>(Next(state) >> 40) / 8388608.0f - 1.0f) * scale;
-  }
-  return values;
+// R (row - center), one head's.
+void Forward(const RowTransform& transform, const float* center, int dim, float* row) {
+  for (int d = 0; d < dim && center != nullptr; ++d) row[d] -= center[d];
+  if (transform.rotates()) transform.ForwardRows(ActiveIsa(), row, 1, row);
+}
+
+// R^T row + center.
+void Back(const RowTransform& transform, const float* center, int dim, float* row) {
+  if (transform.rotates()) transform.RotateOutputsBack(ActiveIsa(), 1, row);
+  for (int d = 0; d < dim && center != nullptr; ++d) row[d] += center[d];
 }
 
 }  // namespace
@@ -30,40 +31,83 @@ std::vector<float> Fill(uint64_t& state, int64_t count, float scale) {
 Token MakeToken(const Setup& setup, uint64_t serial) {
   uint64_t state = setup.seed * 0x9e3779b97f4a7c15u + serial * 0xd1342543de82ef95u;
   // Rows of differing size, so that a row read with its neighbour's scale is seen.
-  const float size = std::ldexp(1.0f, static_cast<int>(Next(state) % 4) - 2);
+  const float size = std::ldexp(1.0f, static_cast<int>(NextRandom(state) % 4) - 2);
   Token token;
-  token.k = Fill(state, setup.kv_heads * setup.k_dim, size);
-  if (setup.cell.shape == Shape::kSplit) token.v = Fill(state, setup.kv_heads * setup.v_dim, size);
-  token.q = Fill(state, setup.kv_heads * setup.group * setup.k_dim, 1.0f);
+  token.k = RandomValues(state, setup.kv_heads * setup.k_dim, size);
+  if (setup.cell.shape == Shape::kSplit) token.v = RandomValues(state, setup.kv_heads * setup.v_dim, size);
+  token.q = RandomValues(state, setup.kv_heads * setup.group * setup.k_dim, 1.0f);
   return token;
 }
 
+Oracle::Oracle(const Setup& setup) : setup_(setup) {
+  const LayerConfig layer = MakeConfig(setup, setup.cell.storage).layers[0];
+  k_center_ = layer.k_transform.center;
+  v_center_ = layer.v_transform.center;
+  const bool rotate_k = Rotates(setup.cell.transform) || GetCodec(setup.cell.k_codec).always_rotated;
+  const bool rotate_v = Rotates(setup.cell.transform) || GetCodec(setup.cell.v_codec).always_rotated;
+  const bool latent = setup.cell.shape == Shape::kLatent;
+  rotates_v_ = latent ? rotate_k : rotate_v;
+  k_parts_.push_back({0, TransformOf(RowSide::kKey, latent ? setup.v_dim : setup.k_dim, rotate_k)});
+  if (latent && setup.v_dim < setup.k_dim) {
+    k_parts_.push_back({setup.v_dim, TransformOf(RowSide::kKey, setup.k_dim - setup.v_dim, rotate_k)});
+  }
+  v_part_ = {0, TransformOf(RowSide::kValue, setup.v_dim, rotate_v)};
+}
+
 void Oracle::Append(Token token) {
-  const Codec& k_codec = GetCodec(setup_.cell.k_codec);
-  const Codec& v_codec = GetCodec(setup_.cell.v_codec);
-  // Slot 3 of an otherwise empty tile: quantisation does not depend on place or neighbours.
-  std::vector<std::byte> k_tile(static_cast<size_t>(k_codec.k_tile_bytes(setup_.k_dim)));
-  std::vector<std::byte> v_tile(static_cast<size_t>(v_codec.v_tile_bytes(setup_.v_dim)));
-  Decoded decoded;
+  Rows stored = {token.k, token.v};
+  Rows decoded;
   decoded.k.resize(token.k.size());
   decoded.v.resize(static_cast<size_t>(setup_.kv_heads * setup_.v_dim));
-  const Isa isa = ActiveIsa();
-  for (int head = 0; head < setup_.kv_heads; ++head) {
-    float* k = decoded.k.data() + head * setup_.k_dim;
-    float* v = decoded.v.data() + head * setup_.v_dim;
-    k_codec.kernels(isa).encode_k(token.k.data() + head * setup_.k_dim, setup_.k_dim, 3, k_tile.data());
-    k_codec.decode_k(k_tile.data(), setup_.k_dim, 3, k);
-    if (setup_.cell.shape == Shape::kLatent) {
-      std::copy(k, k + setup_.v_dim, v);
-      continue;
-    }
-    v_codec.kernels(isa).encode_v(token.v.data() + head * setup_.v_dim, setup_.v_dim, 3, v_tile.data());
-    v_codec.decode_v(v_tile.data(), setup_.v_dim, 3, v);
-  }
+  for (int head = 0; head < setup_.kv_heads; ++head) AppendHead(head, stored, decoded);
   for (const float v : decoded.v) largest_v_ = std::max(largest_v_, std::abs(static_cast<double>(v)));
   tokens_.push_back(std::move(token));
+  stored_.push_back(std::move(stored));
   decoded_.push_back(std::move(decoded));
   max_length_ = std::max(max_length_, length());
+}
+
+// Slot 3 of an otherwise empty tile: quantisation does not depend on place or neighbours.
+void Oracle::AppendHead(int head, Rows& stored, Rows& decoded) {
+  const Codec& k_codec = GetCodec(setup_.cell.k_codec);
+  const Codec& v_codec = GetCodec(setup_.cell.v_codec);
+  const bool latent = setup_.cell.shape == Shape::kLatent;
+  const auto at = [head](const auto& center, int dim) {
+    return center == nullptr ? nullptr : center->data() + head * dim;
+  };
+  const float* k_center = at(k_center_, setup_.k_dim);
+  const float* v_center = at(v_center_, setup_.v_dim);
+  float* k = stored.k.data() + head * setup_.k_dim;
+  float* decoded_k = decoded.k.data() + head * setup_.k_dim;
+  float* decoded_v = decoded.v.data() + head * setup_.v_dim;
+  std::vector<std::byte> k_tile(static_cast<size_t>(k_codec.k_tile_bytes(setup_.k_dim)));
+  for (const Part& part : k_parts_) {
+    const float* center = k_center == nullptr ? nullptr : k_center + part.first;
+    Forward(part.transform, center, part.transform.output_dim(), k + part.first);
+  }
+  k_codec.kernels(ActiveIsa()).encode_k(k, setup_.k_dim, 3, k_tile.data());
+  k_codec.decode_k(k_tile.data(), setup_.k_dim, 3, decoded_k);
+  NoteLargest(decoded_k, latent ? setup_.v_dim : 0);
+  for (const Part& part : k_parts_) {
+    const float* center = k_center == nullptr ? nullptr : k_center + part.first;
+    Back(part.transform, center, part.transform.output_dim(), decoded_k + part.first);
+  }
+  if (latent) {
+    std::copy(decoded_k, decoded_k + setup_.v_dim, decoded_v);
+    return;
+  }
+  float* v = stored.v.data() + head * setup_.v_dim;
+  std::vector<std::byte> v_tile(static_cast<size_t>(v_codec.v_tile_bytes(setup_.v_dim)));
+  Forward(v_part_.transform, v_center, setup_.v_dim, v);
+  v_codec.kernels(ActiveIsa()).encode_v(v, setup_.v_dim, 3, v_tile.data());
+  v_codec.decode_v(v_tile.data(), setup_.v_dim, 3, decoded_v);
+  NoteLargest(decoded_v, setup_.v_dim);
+  Back(v_part_.transform, v_center, setup_.v_dim, decoded_v);
+}
+
+// Of values as stored too: rounding is relative to them.
+void Oracle::NoteLargest(const float* values, int count) {
+  for (int i = 0; i < count; ++i) largest_v_ = std::max(largest_v_, std::abs(static_cast<double>(values[i])));
 }
 
 bool Oracle::Sees(int64_t query, int64_t position) const {
@@ -103,6 +147,7 @@ int64_t Oracle::live_rows() const {
 
 void Oracle::Rewind(int64_t n) {
   tokens_.resize(static_cast<size_t>(length() - n));
+  stored_.resize(tokens_.size());
   decoded_.resize(tokens_.size());
 }
 

@@ -1,10 +1,13 @@
 // The brute-force oracle: it keeps every row of a sequence, applies the rule of visibility itself and
-// computes in double. It shares nothing with cache/ and attention/ but the codecs' encoders and decoders.
+// computes in double, over rows brought back to the caller's basis. It shares nothing with cache/, attention/ and kv/ but
+// the codecs' encoders and decoders and the rotation of a row.
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <vector>
 
+#include "codec/transform.h"
 #include "program.h"
 
 namespace holdfast::cube {
@@ -21,10 +24,17 @@ Token MakeToken(const Setup& setup, uint64_t serial);
 
 class Oracle {
  public:
-  explicit Oracle(const Setup& setup) : setup_(setup) {}
+  struct Rows {
+    std::vector<float> k;
+    std::vector<float> v;
+  };
+
+  explicit Oracle(const Setup& setup);
 
   int64_t length() const { return static_cast<int64_t>(tokens_.size()); }
   const Token& token(int64_t position) const { return tokens_[static_cast<size_t>(position)]; }
+  // Its rows as the cache is given them: centred and rotated.
+  const Rows& stored(int64_t position) const { return stored_[static_cast<size_t>(position)]; }
   void Append(Token token);
 
   // The rule of rewinding, said again: see docs/adr.
@@ -34,20 +44,29 @@ class Oracle {
 
   // Output [kv_heads * group, v_dim] of the query at `position`; scale: of its scores.
   std::vector<double> Attend(int64_t position, double scale) const;
-  // Largest magnitude of a decoded V value: what tolerances are relative to.
+  // Largest magnitude of a decoded V value, as stored or in the caller's basis: what tolerances are relative to.
   double largest_v() const { return largest_v_; }
+  bool rotates_v() const { return rotates_v_; }
 
  private:
-  struct Decoded {
-    std::vector<float> k;
-    std::vector<float> v;
+  // Values that are rotated together.
+  struct Part {
+    int first = 0;
+    RowTransform transform;
   };
+  void AppendHead(int head, Rows& stored, Rows& decoded);
+  void NoteLargest(const float* values, int count);
   bool Sees(int64_t query, int64_t position) const;
   bool GaveUpRows() const;
 
   Setup setup_;
   std::vector<Token> tokens_;
-  std::vector<Decoded> decoded_;
+  std::vector<Rows> stored_;
+  std::vector<Rows> decoded_;
+  std::vector<Part> k_parts_;
+  Part v_part_;
+  std::shared_ptr<const std::vector<float>> k_center_, v_center_;
+  bool rotates_v_ = false;
   int64_t max_length_ = 0;
   double largest_v_ = 0.0;
 };

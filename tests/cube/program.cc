@@ -100,6 +100,16 @@ bool ReadOp(std::string_view text, Op& op) {
   return op.kind == Op::Kind::kNew || !op.slices.empty();
 }
 
+RowTransformConfig MakeTransform(const Setup& setup, uint64_t side, int dim) {
+  RowTransformConfig transform;
+  transform.rotate = Rotates(setup.cell.transform);
+  if (!Centres(setup.cell.transform)) return transform;
+  uint64_t state = setup.seed * 3 + side;
+  transform.center =
+      std::make_shared<const std::vector<float>>(RandomValues(state, setup.kv_heads * dim, 1.0f));
+  return transform;
+}
+
 bool ReadField(std::string_view key, std::string_view value, Setup& setup) {
   if (key == "cell") {
     for (const Cell& cell : AllCells()) {
@@ -124,8 +134,23 @@ bool ReadField(std::string_view key, std::string_view value, Setup& setup) {
 
 }  // namespace
 
+uint64_t NextRandom(uint64_t& state) {
+  uint64_t z = state += 0x9e3779b97f4a7c15u;
+  z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
+  z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
+  return z ^ (z >> 31);
+}
+
+std::vector<float> RandomValues(uint64_t& state, int64_t count, float scale) {
+  std::vector<float> values(static_cast<size_t>(count));
+  for (float& value : values) {
+    value = (static_cast<float>(NextRandom(state) >> 40) / 8388608.0f - 1.0f) * scale;
+  }
+  return values;
+}
+
 CacheConfig MakeConfig(const Setup& setup, StorageId storage) {
-  const LayerConfig layer = {
+  LayerConfig layer = {
       .layout = {.id = setup.cell.layout, .window_tokens = setup.window, .sink_tokens = setup.sinks},
       .k_codec = setup.cell.k_codec,
       .v_codec = setup.cell.v_codec,
@@ -133,6 +158,8 @@ CacheConfig MakeConfig(const Setup& setup, StorageId storage) {
                 .v_dim = setup.v_dim,
                 .v_is_prefix_of_k = setup.cell.shape == Shape::kLatent},
       .kv_heads = setup.kv_heads};
+  layer.k_transform = MakeTransform(setup, 1, setup.k_dim);
+  if (setup.cell.shape == Shape::kSplit) layer.v_transform = MakeTransform(setup, 2, setup.v_dim);
   return {.layers = {layer},
           .storage = storage,
           .block_tokens = setup.block,

@@ -29,6 +29,11 @@ struct Setup {
 
 CacheConfig MakeConfig(const Setup& setup, StorageId storage);
 
+// splitmix64 (Steele, Lea, Flood 2014).
+uint64_t NextRandom(uint64_t& state);
+// `count` values in [-scale, scale).
+std::vector<float> RandomValues(uint64_t& state, int64_t count, float scale);
+
 struct Slice {
   int sequence = 0;
   int64_t tokens = 0;
