@@ -4,8 +4,11 @@
 // HOLDFAST_CODECS(X): X(enumerator, name as written on a command line, symbol)
 #pragma once
 
-#define HOLDFAST_CODECS(X) \
-  X(kF32, "f32", F32)      \
-  X(kF16, "f16", F16)      \
-  X(kBf16, "bf16", Bf16)   \
-  X(kInt8, "int8", Int8)
+#define HOLDFAST_CODECS(X)        \
+  X(kF32, "f32", F32)             \
+  X(kF16, "f16", F16)             \
+  X(kBf16, "bf16", Bf16)          \
+  X(kInt8, "int8", Int8)          \
+  X(kAffine8, "affine8", Affine8) \
+  X(kAffine6, "affine6", Affine6) \
+  X(kAffine4, "affine4", Affine4)

@@ -194,6 +194,10 @@ HF_INLINE I32x16 IAnd(I32x16 a, I32x16 b) {
 HF_INLINE I32x16 IOr(I32x16 a, I32x16 b) {
   return IVectors([&](int i) { return a.v[i] | b.v[i]; });
 }
+template <int n>
+HF_INLINE I32x16 IShiftRight(I32x16 a) {
+  return IVectors([&](int i) { return a.v[i] >> n; });
+}
 HF_INLINE void StoreBytes(void* p, I32x16 a) {
   for (int i = 0; i < 4; ++i) StoreVector(p, i, __builtin_convertvector((U32x4)a.v[i], U8x4));
 }

@@ -324,6 +324,13 @@ TEST_P(VecTest, IntegerBitsCombine) {
   ExpectIntBinary(kernels().ior, [](uint32_t a, uint32_t b) { return a | b; });
 }
 
+TEST_P(VecTest, IntegersShiftRightWithTheirSign) {
+  const Ints a = RandomInts();
+  Ints out;
+  kernels().shift_right5(a.data(), out.data());
+  for (size_t i = 0; i < 16; ++i) EXPECT_EQ(out[i], a[i] >> 5) << a[i];
+}
+
 TEST_P(VecTest, PacksFourVectorsOfLevelsSoThatFourLanesStayTogether) {
   std::array<int32_t, 64> levels;
   Bytes packed, upper, lower;
@@ -343,8 +350,8 @@ TEST_P(VecTest, PacksFourVectorsOfLevelsSoThatFourLanesStayTogether) {
 }
 
 TEST_P(VecTest, FractionIsWhatRoundingLeaves) {
-  const Floats values = {0.5f,   1.5f,  2.5f,  -0.5f,  -1.5f,       -2.5f,  0.49999997f, 254.5f,
-                         253.5f, 3.7f,  -3.7f, 0.0f,   4194303.25f, 1e-40f, -1e-40f,     100.25f};
+  const Floats values = {0.5f,   1.5f, 2.5f,  -0.5f, -1.5f,       -2.5f,  0.49999997f, 254.5f,
+                         253.5f, 3.7f, -3.7f, 0.0f,  4194303.25f, 1e-40f, -1e-40f,     100.25f};
   Floats fraction;
   kernels().fraction(values.data(), fraction.data());
   for (size_t i = 0; i < 16; ++i) EXPECT_EQ(fraction[i], values[i] - std::nearbyint(values[i])) << values[i];

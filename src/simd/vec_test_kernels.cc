@@ -79,6 +79,9 @@ void ISetTo(int32_t x, int32_t* out) {
 void LowBytes(const int32_t* a, uint8_t* out) {
   StoreBytes(out, ILoad(a));
 }
+void ShiftRight5(const int32_t* a, int32_t* out) {
+  IStore(out, IShiftRight<5>(ILoad(a)));
+}
 void Levels(const int32_t* v, uint8_t* out) {
   BStore(out, PackLevels(ILoad(v), ILoad(v + 16), ILoad(v + 32), ILoad(v + 48)));
 }
@@ -151,6 +154,7 @@ const VecTestKernels kVecTestKernels = {
     .store_bytes = LowBytes,
     .iand = IntBinary<IAnd>,
     .ior = IntBinary<IOr>,
+    .shift_right5 = ShiftRight5,
     .pack_levels = Levels,
     .pack_levels16 = Levels16,
     .to_f32 = IntToFloat,

@@ -39,6 +39,7 @@ struct VecTestKernels {
   IntBinary *iadd, *isub, *imul;
   void (*store_bytes)(const int32_t* a, uint8_t* out);
   IntBinary *iand, *ior;
+  void (*shift_right5)(const int32_t* a, int32_t* out);
   void (*pack_levels)(const int32_t* abcd, uint8_t* out);
   void (*pack_levels16)(const int32_t* abcd, uint8_t* upper, uint8_t* lower);
   void (*to_f32)(const int32_t* a, float* out);
