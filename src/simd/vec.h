@@ -29,6 +29,9 @@
 //   B8x64   BLoad(p) BBroadcast4(p)                 64 bytes; 4 bytes repeated 16 times
 //           BLow4(b) BHigh4(b)                      low / high nibble of each byte, 0..15
 //           BAnd BOr BXor BSet(byte) BShiftRight<n>(b) BShiftLeft<n>(b)   shifts are within each byte
+//           BAdd BSub                               modulo 256
+//           BSubSat(a, b)                           unsigned, 0 where b > a
+//           BCountGreater(n, a, b)                  n + 1 where a > b, unsigned, else n
 //           BBroadcast16(p)                         16 bytes repeated 4 times
 //           BLookup16(table, b)                     byte i: table[i / 16 * 16 + b[i]]; REQUIRES every b[i] <= 15
 //           BStore(p, b)

@@ -232,6 +232,23 @@ HF_INLINE B8x64 BOr(B8x64 a, B8x64 b) {
 HF_INLINE B8x64 BXor(B8x64 a, B8x64 b) {
   return {_mm256_xor_si256(a.lo, b.lo), _mm256_xor_si256(a.hi, b.hi)};
 }
+HF_INLINE B8x64 BAdd(B8x64 a, B8x64 b) {
+  return {_mm256_add_epi8(a.lo, b.lo), _mm256_add_epi8(a.hi, b.hi)};
+}
+HF_INLINE B8x64 BSub(B8x64 a, B8x64 b) {
+  return {_mm256_sub_epi8(a.lo, b.lo), _mm256_sub_epi8(a.hi, b.hi)};
+}
+HF_INLINE B8x64 BSubSat(B8x64 a, B8x64 b) {
+  return {_mm256_subs_epu8(a.lo, b.lo), _mm256_subs_epu8(a.hi, b.hi)};
+}
+// Comparisons are signed: the sign bit is turned on both sides.
+HF_INLINE __m256i Ordered(__m256i unsigned_bytes) {
+  return _mm256_xor_si256(unsigned_bytes, _mm256_set1_epi8(-128));
+}
+HF_INLINE B8x64 BCountGreater(B8x64 n, B8x64 a, B8x64 b) {
+  return {_mm256_sub_epi8(n.lo, _mm256_cmpgt_epi8(Ordered(a.lo), Ordered(b.lo))),
+          _mm256_sub_epi8(n.hi, _mm256_cmpgt_epi8(Ordered(a.hi), Ordered(b.hi)))};
+}
 template <int n>
 HF_INLINE B8x64 BShiftRight(B8x64 a) {
   return BAnd({_mm256_srli_epi16(a.lo, n), _mm256_srli_epi16(a.hi, n)},

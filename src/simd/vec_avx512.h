@@ -208,6 +208,18 @@ HF_INLINE B8x64 BOr(B8x64 a, B8x64 b) {
 HF_INLINE B8x64 BXor(B8x64 a, B8x64 b) {
   return {_mm512_xor_si512(a.v, b.v)};
 }
+HF_INLINE B8x64 BAdd(B8x64 a, B8x64 b) {
+  return {_mm512_add_epi8(a.v, b.v)};
+}
+HF_INLINE B8x64 BSub(B8x64 a, B8x64 b) {
+  return {_mm512_sub_epi8(a.v, b.v)};
+}
+HF_INLINE B8x64 BSubSat(B8x64 a, B8x64 b) {
+  return {_mm512_subs_epu8(a.v, b.v)};
+}
+HF_INLINE B8x64 BCountGreater(B8x64 n, B8x64 a, B8x64 b) {
+  return {_mm512_mask_sub_epi8(n.v, _mm512_cmpgt_epu8_mask(a.v, b.v), n.v, _mm512_set1_epi8(-1))};
+}
 template <int n>
 HF_INLINE B8x64 BShiftRight(B8x64 a) {
   return BAnd({_mm512_srli_epi16(a.v, n)}, BSet(static_cast<uint8_t>(0xff >> n)));

@@ -225,6 +225,18 @@ HF_INLINE B8x64 BOr(B8x64 a, B8x64 b) {
 HF_INLINE B8x64 BXor(B8x64 a, B8x64 b) {
   return BRegisters([&](int i) { return veorq_u8(a.v[i], b.v[i]); });
 }
+HF_INLINE B8x64 BAdd(B8x64 a, B8x64 b) {
+  return BRegisters([&](int i) { return vaddq_u8(a.v[i], b.v[i]); });
+}
+HF_INLINE B8x64 BSub(B8x64 a, B8x64 b) {
+  return BRegisters([&](int i) { return vsubq_u8(a.v[i], b.v[i]); });
+}
+HF_INLINE B8x64 BSubSat(B8x64 a, B8x64 b) {
+  return BRegisters([&](int i) { return vqsubq_u8(a.v[i], b.v[i]); });
+}
+HF_INLINE B8x64 BCountGreater(B8x64 n, B8x64 a, B8x64 b) {
+  return BRegisters([&](int i) { return vsubq_u8(n.v[i], vcgtq_u8(a.v[i], b.v[i])); });
+}
 template <int n>
 HF_INLINE B8x64 BShiftRight(B8x64 a) {
   return BRegisters([&](int i) { return vshrq_n_u8(a.v[i], n); });

@@ -255,6 +255,18 @@ HF_INLINE B8x64 BOr(B8x64 a, B8x64 b) {
 HF_INLINE B8x64 BXor(B8x64 a, B8x64 b) {
   return BVectors([&](int i) { return a.v[i] ^ b.v[i]; });
 }
+HF_INLINE B8x64 BAdd(B8x64 a, B8x64 b) {
+  return BVectors([&](int i) { return a.v[i] + b.v[i]; });
+}
+HF_INLINE B8x64 BSub(B8x64 a, B8x64 b) {
+  return BVectors([&](int i) { return a.v[i] - b.v[i]; });
+}
+HF_INLINE B8x64 BSubSat(B8x64 a, B8x64 b) {
+  return BVectors([&](int i) { return (a.v[i] - b.v[i]) & (U8x16)(a.v[i] > b.v[i]); });
+}
+HF_INLINE B8x64 BCountGreater(B8x64 n, B8x64 a, B8x64 b) {
+  return BVectors([&](int i) { return n.v[i] - (U8x16)(a.v[i] > b.v[i]); });
+}
 // Baselines shift 16-bit lanes: what crosses into the neighbouring byte is masked off.
 template <int n>
 HF_INLINE B8x64 BShiftRight(B8x64 a) {

@@ -403,10 +403,23 @@ TEST_P(VecTest, ByteOperationsStayWithinTheirByte) {
   ExpectByteBinary(kernels().band, [](int a, int b) { return a & b; });
   ExpectByteBinary(kernels().bor, [](int a, int b) { return a | b; });
   ExpectByteBinary(kernels().bxor, [](int a, int b) { return a ^ b; });
+  ExpectByteBinary(kernels().badd, [](int a, int b) { return (a + b) & 255; });
+  ExpectByteBinary(kernels().bsub, [](int a, int b) { return (a - b) & 255; });
+  ExpectByteBinary(kernels().bsub_sat, [](int a, int b) { return a > b ? a - b : 0; });
   const std::vector<uint8_t> four = {1, 200, 3, 255};
   Bytes out;
   kernels().broadcast4(four.data(), out.data());
   for (size_t i = 0; i < 64; ++i) EXPECT_EQ(out[i], four[i % 4]);
+}
+
+TEST_P(VecTest, CountsTheBytesThatAreGreater) {
+  for (int round = 0; round < 100; ++round) {
+    const Bytes n = RandomBytes(), a = RandomBytes();
+    Bytes b = RandomBytes(), out;
+    b[7] = a[7];
+    kernels().count_greater(n.data(), a.data(), b.data(), out.data());
+    for (size_t i = 0; i < 64; ++i) ASSERT_EQ(out[i], static_cast<uint8_t>(n[i] + (a[i] > b[i] ? 1 : 0)));
+  }
 }
 
 TEST_P(VecTest, DotIsExactForEveryPairOfBytes) {

@@ -115,6 +115,9 @@ void Broadcast4(const uint8_t* a, uint8_t* out) {
 void Broadcast16(const uint8_t* a, uint8_t* out) {
   BStore(out, BBroadcast16(a));
 }
+void CountGreater(const uint8_t* n, const uint8_t* a, const uint8_t* b, uint8_t* out) {
+  BStore(out, BCountGreater(BLoad(n), BLoad(a), BLoad(b)));
+}
 void BSetTo(uint8_t x, uint8_t* out) {
   BStore(out, BSet(x));
 }
@@ -171,6 +174,10 @@ const VecTestKernels kVecTestKernels = {
     .band = ByteBinary<BAnd>,
     .bor = ByteBinary<BOr>,
     .bxor = ByteBinary<BXor>,
+    .badd = ByteBinary<BAdd>,
+    .bsub = ByteBinary<BSub>,
+    .bsub_sat = ByteBinary<BSubSat>,
+    .count_greater = CountGreater,
     .low4 = ByteUnary<BLow4>,
     .high4 = ByteUnary<BHigh4>,
     .shift_right = {nullptr, ByteUnary<BShiftRight<1>>, ByteUnary<BShiftRight<2>>, ByteUnary<BShiftRight<3>>,

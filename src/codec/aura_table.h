@@ -1,0 +1,36 @@
+// The integer levels of the aura codecs of 2, 3 and 4 bits: what a code is worth, in steps of the row's scale.
+//
+// Dots are integer, so a codebook is stored as signed bytes: level[i] = round(value[i] / step), with the step of
+// which that costs least. value = scale * level. The table is part of the format (docs/formats/aura.md).
+//
+// Plain declarations only, because per-ISA kernel files include this header.
+#pragma once
+
+#include <cstdint>
+
+namespace holdfast {
+
+inline constexpr int kMostAuraLevels = 8;  // positive ones
+// Scales that the encoder tries, as the top level's multiple of the row's largest magnitude.
+inline constexpr int kAuraCandidates = 12;
+// Magnitudes are compared with the cells' ends as bytes, of which this is the row's largest.
+inline constexpr int kAuraByteRange = 255;
+
+struct AuraTable {
+  int levels;             // positive ones: 2^(bits - 1)
+  uint8_t key[16];        // level + 128 by code; codes ascend with their levels
+  int8_t value[16];       // level by code
+  uint8_t magnitude[16];  // positive levels, ascending
+  // Above end[i], in levels, a magnitude is nearer to positive level i + 1 than to i. Of levels - 1.
+  float end[kMostAuraLevels];
+
+  // For each candidate scale: that scale, of a row with largest magnitude 1, and the ends in byte magnitudes.
+  float scale[kAuraCandidates];
+  uint8_t byte_end[kAuraCandidates][kMostAuraLevels];
+};
+
+// The table of 2^bits levels for rows of `dim`. Made on first use, kept for good; thread-safe, and cheap enough
+// to be asked for every row. REQUIRES 2 <= bits <= 4, 1 <= dim <= kMaxDim.
+const AuraTable& AuraTableOf(int bits, int dim);
+
+}  // namespace holdfast
