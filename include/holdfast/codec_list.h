@@ -11,4 +11,9 @@
   X(kInt8, "int8", Int8)          \
   X(kAffine8, "affine8", Affine8) \
   X(kAffine6, "affine6", Affine6) \
-  X(kAffine4, "affine4", Affine4)
+  X(kAffine4, "affine4", Affine4) \
+  X(kAura8, "aura8", Aura8)       \
+  X(kAura6, "aura6", Aura6)       \
+  X(kAura4, "aura4", Aura4)       \
+  X(kAura3, "aura3", Aura3)       \
+  X(kAura2, "aura2", Aura2)

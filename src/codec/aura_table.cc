@@ -27,7 +27,7 @@ std::unique_ptr<AuraTable> MakeTable(int bits, int dim) {
   auto table = std::make_unique<AuraTable>();
   *table = {};
   const IntegerCodebook book = RoundToLevels(LloydMax(bits, dim), dim);
-  const int levels = book.levels;
+  const int levels = std::min(book.levels, kMostAuraLevels);
   table->levels = levels;
   for (int i = 0; i < levels; ++i) {
     const int level = book.level[i];

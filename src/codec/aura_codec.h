@@ -1,0 +1,66 @@
+// The baseline half of the aura codecs.
+#pragma once
+
+#include <cmath>
+
+#include "codec/aura_shape.h"
+#include "codec/aura_table.h"
+#include "codec/packed_codec.h"
+
+namespace holdfast {
+
+// What all of them share; Levels gives a code's level and the error that its plain quantiser leaves:
+//   static int Level(int code, int dim);
+//   // Sum of squared errors of a row quantised at the scale that is tried first, with the nearest levels.
+//   static double PlainError(const float* values, int n, float absmax);
+template <int kBits, typename Levels>
+struct AuraFormat {
+  static constexpr PackedShape kShape = AuraShape(kBits);
+  static constexpr int kPlanes = AuraPlanes(kBits);
+  static constexpr bool kTakesGroup = false;
+  static constexpr bool kAlwaysRotated = true;
+  static constexpr float kMaxMagnitude = kAuraLargest;
+
+  static float Decode(int code, float scale, float /*bias*/, int dim) {
+    return scale * static_cast<float>(Levels::Level(code, dim));
+  }
+  // V tiles hold 8-bit levels as two's complement.
+  static int CodeOfValue(int stored, float /*scale*/) { return kBits == 8 ? stored ^ kAuraKeyBias : stored; }
+
+  // The encoder minimises a row's squared error and promises nothing of a single value but this: no value is off
+  // by more than the root of the sum of the squares that the plain quantiser would leave. To it come what bytes
+  // cannot tell apart while scales are compared (half a byte a value, twice), and the rounding of the scale, to
+  // an f16 of 11 bits or the spacing of the subnormal ones.
+  static float GroupError(const float* values, int n, int /*dim*/) {
+    const float absmax = AbsMax(values, n);
+    double squares = 0.0;
+    for (int i = 0; i < n; ++i) squares += static_cast<double>(values[i]) * static_cast<double>(values[i]);
+    const double root = std::sqrt(static_cast<double>(n));
+    const double bound = std::sqrt(Levels::PlainError(values, n, absmax)) +
+                         root * (static_cast<double>(absmax) / kAuraByteRange + 128 * 0x1p-25) +
+                         std::sqrt(squares) * 0x1p-10;
+    return static_cast<float>(bound * 1.0001);
+  }
+};
+
+template <int kBits>
+struct AuraTableLevels {
+  static int Level(int code, int dim) { return AuraTableOf(kBits, dim).value[code]; }
+
+  static double PlainError(const float* values, int n, float absmax) {
+    if (absmax < kAuraTiny) return 0.0;
+    const AuraTable& table = AuraTableOf(kBits, n);
+    const float scale = absmax * table.scale[kAuraCandidates / 2];
+    double error = 0.0;
+    for (int d = 0; d < n; ++d) {
+      const float magnitude = std::fabs(values[d]) / scale;
+      int i = 0;
+      while (i + 1 < table.levels && magnitude > table.end[i]) ++i;
+      const double off = static_cast<double>(scale) * static_cast<double>(magnitude - table.magnitude[i]);
+      error += off * off;
+    }
+    return error;
+  }
+};
+
+}  // namespace holdfast

@@ -1,0 +1,99 @@
+// The kernels of aura6, per instruction set: levels are computed from their codes (aura_shape.h).
+#include "codec/kernels/aura_scale.h"
+
+namespace holdfast::HOLDFAST_ISA_NS {
+namespace {
+
+// Scales that are tried, as the top level's multiple of the row's largest magnitude: where the best ones of
+// Gaussian rows of 64 to 256 dims lie.
+constexpr int kCandidates = 8;
+constexpr float kLeastRange = 0.955f;
+constexpr float kRangeStep = 0.02f;
+
+struct Aura6Format {
+  static constexpr PackedShape kShape = AuraShape(6);
+  static constexpr int kPlanes = AuraPlanes(6);
+  static constexpr bool kTable = true;
+  static constexpr int kZero = kAuraKeyBias;
+  static constexpr bool kValueBias = false;
+
+  // In steps of 3 from the lowest level: code, one more for each code below 11 and above 52.
+  struct Levels {
+    static constexpr uint8_t kLow = kAura6Middle + kAura6Lower;
+    static constexpr uint8_t kHigh = kAura6Middle + kAura6Upper;
+    HF_MEMBER explicit Levels(RowFormat /*format*/) {}
+    HF_MEMBER B8x64 Key(B8x64 codes) const {
+      const B8x64 steps = BAdd(BAdd(codes, BMin(codes, BSet(kLow))), BSubSat(codes, BSet(kHigh)));
+      return BAdd(BAdd(steps, steps), steps);
+    }
+    HF_MEMBER B8x64 Value(B8x64 codes) const { return BXor(Key(codes), BSet(kAuraKeyBias)); }
+  };
+
+  HF_INLINE ValueTerms Terms(F32x16 scale, F32x16 /*bias*/) { return {scale, Zero()}; }
+
+  struct Encoder {
+    static constexpr float kThird = 1.0f / 3.0f;
+    uint16_t scale = 0;
+    RowScale row;
+
+    HF_MEMBER explicit Encoder(RowFormat /*format*/) {}
+
+    // The nearest level's code, less the middle: thirds of (value - 1), of which each counts half outside.
+    HF_INLINE F32x16 Steps(F32x16 values, F32x16 third_inverse) {
+      const F32x16 steps = Sub(Mul(values, third_inverse), Set(kThird));
+      const F32x16 half = Mul(steps, Set(0.5f));
+      const F32x16 high = Add(half, Set(0.5f * kAura6Upper));
+      const F32x16 low = Add(half, Set(0.5f * kAura6Lower));
+      const F32x16 code = Max(Min(steps, high), low);
+      return ToF32(RoundToI32(Min(Max(code, Set(-32.0f)), Set(31.0f))));
+    }
+    HF_INLINE F32x16 LevelOf(F32x16 k) {
+      const F32x16 twice = Add(k, k);
+      const F32x16 steps = Max(Min(k, Sub(twice, Set(kAura6Lower))), Sub(twice, Set(kAura6Upper)));
+      return Add(Mul(steps, Set(3.0f)), Set(1.0f));
+    }
+
+    HF_MEMBER void Measure(const float* values, int n) {
+      row = {};
+      const float absmax = LargestMagnitude(values, n);
+      if (absmax >= kAuraTiny) Search(values, n, absmax);
+      scale = row.bits;
+    }
+
+    HF_MEMBER void Search(const float* values, int n, float absmax) {
+      float xy[kCandidates];
+      float yy[kCandidates];
+      // In units of the largest magnitude, so that no product leaves float's range.
+      const F32x16 unit = Set(1.0f / absmax);
+      for (int c = 0; c < kCandidates; ++c) {
+        const float range = kLeastRange + kRangeStep * static_cast<float>(c);
+        const F32x16 third_inverse = Set(kAura6Top / 3.0f / range);
+        F32x16 xy_sum = Zero();
+        F32x16 yy_sum = Zero();
+        for (int d = 0; d < n; d += 16) {
+          const F32x16 x = Mul(LoadRowDims(values + d, n - d), unit);
+          const F32x16 y = LevelOf(Steps(x, third_inverse));
+          xy_sum = Add(xy_sum, Mul(x, y));
+          yy_sum = Add(yy_sum, Mul(y, y));
+        }
+        xy[c] = HSum(xy_sum);
+        // Lanes past the end are 0, whose nearest level is 1.
+        yy[c] = HSum(yy_sum) - static_cast<float>((n + 15) / 16 * 16 - n);
+      }
+      const int best = BestCandidate(xy, yy, kCandidates);
+      row.Set(absmax * (xy[best] / yy[best]));
+    }
+
+    HF_MEMBER I32x16 Codes(F32x16 values) const {
+      return IAdd(RoundToI32(Steps(values, Set(row.inverse * kThird))), ISet(kAura6Middle));
+    }
+    HF_MEMBER I32x16 ValueCodes(I32x16 codes) const { return codes; }
+  };
+};
+
+}  // namespace
+
+extern const CodecKernels kAura6Kernels;
+const CodecKernels kAura6Kernels = PackedKernels<Aura6Format>();
+
+}  // namespace holdfast::HOLDFAST_ISA_NS

@@ -1,0 +1,45 @@
+// The kernels of aura8, per instruction set: a code is its level + 128.
+#include "codec/kernels/aura_scale.h"
+
+namespace holdfast::HOLDFAST_ISA_NS {
+namespace {
+
+struct Aura8Format {
+  static constexpr PackedShape kShape = AuraShape(8);
+  static constexpr int kPlanes = AuraPlanes(8);
+  static constexpr bool kTable = false;
+  static constexpr int kZero = kAuraKeyBias;
+  static constexpr bool kValueBias = false;
+  using Levels = PlainLevels;
+
+  HF_INLINE ValueTerms Terms(F32x16 scale, F32x16 /*bias*/) { return {scale, Zero()}; }
+
+  struct Encoder {
+    uint16_t scale = 0;
+    RowScale row;
+
+    HF_MEMBER explicit Encoder(RowFormat /*format*/) {}
+
+    // The largest magnitude is a level, and half a level more is still within its cell: an f16 that rounds down
+    // costs nothing.
+    HF_MEMBER void Measure(const float* values, int n) {
+      row = {};
+      const float absmax = LargestMagnitude(values, n);
+      if (absmax >= kAuraTiny) row.Set(absmax / kAura8Top);
+      scale = row.bits;
+    }
+    HF_MEMBER I32x16 Codes(F32x16 values) const {
+      const F32x16 level = Mul(values, Set(row.inverse));
+      return IAdd(RoundToI32(Max(Min(level, Set(kAura8Top)), Set(-kAura8Top - 1.0f))), ISet(kAuraKeyBias));
+    }
+    // Two's complement.
+    HF_MEMBER I32x16 ValueCodes(I32x16 codes) const { return IAnd(IAdd(codes, ISet(128)), ISet(255)); }
+  };
+};
+
+}  // namespace
+
+extern const CodecKernels kAura8Kernels;
+const CodecKernels kAura8Kernels = PackedKernels<Aura8Format>();
+
+}  // namespace holdfast::HOLDFAST_ISA_NS

@@ -1,0 +1,108 @@
+// aura4, aura3 and aura2 to the packed kernels: codes are looked up in the table of their bits and dim.
+//
+// Encoding searches a row's scale: for each of the table's candidates the levels nearest to the values, and from
+// them the squared error that remains. Whether one scale beats another shows in magnitudes of a byte, so a search
+// takes a handful of instructions a candidate for 64 values. The winner's least-squares scale is stored as
+// an f16, and the codes are the nearest levels at the stored scale, in floats.
+// Included by kernel files only.
+#pragma once
+
+#include "codec/aura_table.h"
+#include "codec/kernels/aura_scale.h"
+
+namespace holdfast::HOLDFAST_ISA_NS {
+
+template <int kBits>
+struct AuraTableFormat {
+  static constexpr PackedShape kShape = AuraShape(kBits);
+  static constexpr int kPlanes = AuraPlanes(kBits);
+  static constexpr bool kTable = true;
+  static constexpr int kZero = kAuraKeyBias;
+  static constexpr bool kValueBias = false;
+
+  struct Levels {
+    B8x64 key;
+    B8x64 value;
+    HF_MEMBER explicit Levels(RowFormat format) {
+      const AuraTable& table = AuraTableOf(kBits, format.dim);
+      key = BBroadcast16(table.key);
+      value = BBroadcast16(table.value);
+    }
+    HF_MEMBER B8x64 Key(B8x64 codes) const { return BLookup16(key, codes); }
+    HF_MEMBER B8x64 Value(B8x64 codes) const { return BLookup16(value, codes); }
+  };
+
+  HF_INLINE ValueTerms Terms(F32x16 scale, F32x16 /*bias*/) { return {scale, Zero()}; }
+
+  struct Encoder {
+    static constexpr int kLevels = 1 << (kBits - 1);  // positive ones
+    const AuraTable& table;
+    uint16_t scale = 0;
+    RowScale row;
+
+    HF_MEMBER explicit Encoder(RowFormat format) : table(AuraTableOf(kBits, format.dim)) {}
+
+    HF_MEMBER void Measure(const float* values, int n) {
+      row = {};
+      const float absmax = LargestMagnitude(values, n);
+      if (absmax >= kAuraTiny) Search(values, n, absmax);
+      scale = row.bits;
+    }
+
+    HF_MEMBER void Search(const float* values, int n, float absmax) {
+      alignas(64) std::byte magnitude[kMaxDim];
+      const int vectors = (n + 63) / 64;
+      const F32x16 inverse = Set(static_cast<float>(kAuraByteRange) / absmax);
+      for (int v = 0; v < vectors; ++v) {
+        I32x16 level[4];
+#pragma GCC unroll 4
+        for (int j = 0; j < 4; ++j) {
+          const int d = v * 64 + j * 16;
+          level[j] = d < n ? RoundToI32(Mul(Abs(LoadRowDims(values + d, n - d)), inverse)) : IZero();
+        }
+        BStore(magnitude + v * 64, PackLevels(level[0], level[1], level[2], level[3]));
+      }
+      const B8x64 levels = BBroadcast16(table.magnitude);
+      // Lanes past the end are of magnitude 0, and took the least level.
+      const auto least = static_cast<float>(table.magnitude[0]);
+      const float padding = static_cast<float>(vectors * 64 - n) * least * least;
+      float xy[kAuraCandidates];
+      float yy[kAuraCandidates];
+      for (int c = 0; c < kAuraCandidates; ++c) {
+        I32x16 xy_sum = IZero();
+        I32x16 yy_sum = IZero();
+        for (int v = 0; v < vectors; ++v) {
+          const B8x64 x = BLoad(magnitude + v * 64);
+          B8x64 index = BSet(0);
+#pragma GCC unroll 8
+          for (int i = 0; i + 1 < kLevels; ++i) index = BCountGreater(index, x, BSet(table.byte_end[c][i]));
+          const B8x64 y = BLookup16(levels, index);
+          xy_sum = DotU8I8(xy_sum, x, y);
+          yy_sum = DotU7I8(yy_sum, y, y);
+        }
+        xy[c] = HSum(ToF32(xy_sum));
+        yy[c] = HSum(ToF32(yy_sum)) - padding;
+      }
+      const int best = BestCandidate(xy, yy, kAuraCandidates);
+      row.Set(absmax / static_cast<float>(kAuraByteRange) * (xy[best] / yy[best]));
+    }
+
+    // Codes ascend with their levels, which are symmetric.
+    HF_MEMBER I32x16 Codes(F32x16 values) const {
+      const F32x16 magnitude = Abs(Mul(values, Set(row.inverse)));
+      F32x16 index = Zero();
+#pragma GCC unroll 8
+      for (int i = 0; i + 1 < kLevels; ++i) {
+        index = SelectLess(Set(table.end[i]), magnitude, Set(static_cast<float>(i + 1)), index);
+      }
+      constexpr auto kMiddle = static_cast<float>(kLevels);
+      return RoundToI32(
+          SelectLess(values, Zero(), Sub(Set(kMiddle - 1.0f), index), Add(Set(kMiddle), index)));
+    }
+    HF_MEMBER I32x16 ValueCodes(I32x16 codes) const {
+      return codes;
+    }
+  };
+};
+
+}  // namespace holdfast::HOLDFAST_ISA_NS
