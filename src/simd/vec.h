@@ -30,7 +30,7 @@
 //           BLow4(b) BHigh4(b)                      low / high nibble of each byte, 0..15
 //           BAnd BOr BXor BSet(byte) BShiftRight<n>(b) BShiftLeft<n>(b)   shifts are within each byte
 //           BAdd BSub                               modulo 256
-//           BSubSat(a, b)                           unsigned, 0 where b > a
+//           BMin BSubSat(a, b)                      unsigned; a - b, 0 where b > a
 //           BCountGreater(n, a, b)                  n + 1 where a > b, unsigned, else n
 //           BBroadcast16(p)                         16 bytes repeated 4 times
 //           BLookup16(table, b)                     byte i: table[i / 16 * 16 + b[i]]; REQUIRES every b[i] <= 15

@@ -238,6 +238,9 @@ HF_INLINE B8x64 BAdd(B8x64 a, B8x64 b) {
 HF_INLINE B8x64 BSub(B8x64 a, B8x64 b) {
   return {_mm256_sub_epi8(a.lo, b.lo), _mm256_sub_epi8(a.hi, b.hi)};
 }
+HF_INLINE B8x64 BMin(B8x64 a, B8x64 b) {
+  return {_mm256_min_epu8(a.lo, b.lo), _mm256_min_epu8(a.hi, b.hi)};
+}
 HF_INLINE B8x64 BSubSat(B8x64 a, B8x64 b) {
   return {_mm256_subs_epu8(a.lo, b.lo), _mm256_subs_epu8(a.hi, b.hi)};
 }

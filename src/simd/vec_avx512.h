@@ -214,6 +214,9 @@ HF_INLINE B8x64 BAdd(B8x64 a, B8x64 b) {
 HF_INLINE B8x64 BSub(B8x64 a, B8x64 b) {
   return {_mm512_sub_epi8(a.v, b.v)};
 }
+HF_INLINE B8x64 BMin(B8x64 a, B8x64 b) {
+  return {_mm512_min_epu8(a.v, b.v)};
+}
 HF_INLINE B8x64 BSubSat(B8x64 a, B8x64 b) {
   return {_mm512_subs_epu8(a.v, b.v)};
 }

@@ -231,6 +231,9 @@ HF_INLINE B8x64 BAdd(B8x64 a, B8x64 b) {
 HF_INLINE B8x64 BSub(B8x64 a, B8x64 b) {
   return BRegisters([&](int i) { return vsubq_u8(a.v[i], b.v[i]); });
 }
+HF_INLINE B8x64 BMin(B8x64 a, B8x64 b) {
+  return BRegisters([&](int i) { return vminq_u8(a.v[i], b.v[i]); });
+}
 HF_INLINE B8x64 BSubSat(B8x64 a, B8x64 b) {
   return BRegisters([&](int i) { return vqsubq_u8(a.v[i], b.v[i]); });
 }

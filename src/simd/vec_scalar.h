@@ -261,6 +261,9 @@ HF_INLINE B8x64 BAdd(B8x64 a, B8x64 b) {
 HF_INLINE B8x64 BSub(B8x64 a, B8x64 b) {
   return BVectors([&](int i) { return a.v[i] - b.v[i]; });
 }
+HF_INLINE B8x64 BMin(B8x64 a, B8x64 b) {
+  return BVectors([&](int i) { return b.v[i] ^ ((a.v[i] ^ b.v[i]) & (U8x16)(a.v[i] < b.v[i])); });
+}
 HF_INLINE B8x64 BSubSat(B8x64 a, B8x64 b) {
   return BVectors([&](int i) { return (a.v[i] - b.v[i]) & (U8x16)(a.v[i] > b.v[i]); });
 }

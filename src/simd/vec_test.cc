@@ -405,6 +405,7 @@ TEST_P(VecTest, ByteOperationsStayWithinTheirByte) {
   ExpectByteBinary(kernels().bxor, [](int a, int b) { return a ^ b; });
   ExpectByteBinary(kernels().badd, [](int a, int b) { return (a + b) & 255; });
   ExpectByteBinary(kernels().bsub, [](int a, int b) { return (a - b) & 255; });
+  ExpectByteBinary(kernels().bmin, [](int a, int b) { return a < b ? a : b; });
   ExpectByteBinary(kernels().bsub_sat, [](int a, int b) { return a > b ? a - b : 0; });
   const std::vector<uint8_t> four = {1, 200, 3, 255};
   Bytes out;

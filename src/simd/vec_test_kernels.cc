@@ -176,6 +176,7 @@ const VecTestKernels kVecTestKernels = {
     .bxor = ByteBinary<BXor>,
     .badd = ByteBinary<BAdd>,
     .bsub = ByteBinary<BSub>,
+    .bmin = ByteBinary<BMin>,
     .bsub_sat = ByteBinary<BSubSat>,
     .count_greater = CountGreater,
     .low4 = ByteUnary<BLow4>,

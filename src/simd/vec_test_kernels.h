@@ -54,7 +54,7 @@ struct VecTestKernels {
   ByteUnary* broadcast16;
   ByteBinary* lookup16;
   void (*bset)(uint8_t x, uint8_t* out);
-  ByteBinary *band, *bor, *bxor, *badd, *bsub, *bsub_sat;
+  ByteBinary *band, *bor, *bxor, *badd, *bsub, *bmin, *bsub_sat;
   void (*count_greater)(const uint8_t* n, const uint8_t* a, const uint8_t* b, uint8_t* out);
   ByteUnary *low4, *high4;
   ByteUnary* shift_right[8];  // by index; none by 0
