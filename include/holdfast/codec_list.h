@@ -12,6 +12,8 @@
   X(kAffine8, "affine8", Affine8) \
   X(kAffine6, "affine6", Affine6) \
   X(kAffine4, "affine4", Affine4) \
+  X(kQ8_0, "q8_0", Q8_0)          \
+  X(kQ4_0, "q4_0", Q4_0)          \
   X(kAura8, "aura8", Aura8)       \
   X(kAura6, "aura6", Aura6)       \
   X(kAura4, "aura4", Aura4)       \

@@ -2,8 +2,8 @@
 // the decoded rows, and one query's bits depend on nothing but the query and the rows it sees.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
-#include <tuple>
 
 #include "codec/codec.h"
 #include "codec/codec_testing.h"
@@ -12,6 +12,8 @@ namespace holdfast {
 namespace {
 
 using testing_codec::AlignedBytes;
+using testing_codec::AllCases;
+using testing_codec::Case;
 using testing_codec::CaseName;
 using testing_codec::Chunk;
 using testing_codec::ChunkRowsOf;
@@ -24,32 +26,34 @@ int Stride(int dim) {
   return (dim + 15) / 16 * 16 + 16;
 }
 
-class EveryKernel : public ::testing::TestWithParam<std::tuple<CodecId, int, Isa>> {
+class EveryKernel : public ::testing::TestWithParam<Case> {
  protected:
-  const Codec& codec() const { return GetCodec(std::get<0>(GetParam())); }
-  int dim() const { return std::get<1>(GetParam()); }
-  Isa isa() const { return std::get<2>(GetParam()); }
-  const CodecKernels& kernels() const { return codec().kernels(isa()); }
+  const Codec& codec() const { return GetParam().codec(); }
+  CodecSpec spec() const { return GetParam().spec; }
+  int dim() const { return GetParam().dim; }
+  RowFormat format() const { return GetParam().format(); }
+  Isa isa() const { return GetParam().isa; }
+  const CodecKernels& kernels() const { return GetParam().kernels(); }
 
   // [queries * kChunkRows]; 7 where nothing was written.
   std::vector<float> Score(const std::vector<std::vector<float>>& queries, const ChunkTiles& tiles) const {
-    const int64_t bytes = kernels().key.prepared_bytes(dim());
+    const int64_t bytes = kernels().key.prepared_bytes(format());
     EXPECT_EQ(bytes % 64, 0);
     AlignedBytes prepared(bytes * static_cast<int64_t>(queries.size()));
     for (size_t i = 0; i < queries.size(); ++i) {
-      kernels().key.prepare(queries[i].data(), dim(), prepared.data() + static_cast<int64_t>(i) * bytes);
+      kernels().key.prepare(queries[i].data(), format(), prepared.data() + static_cast<int64_t>(i) * bytes);
     }
     std::vector<float> scores(queries.size() * kChunkRows, 7.0f);
-    kernels().key.score(prepared.data(), static_cast<int>(queries.size()), dim(), tiles, scores.data());
+    kernels().key.score(prepared.data(), static_cast<int>(queries.size()), format(), tiles, scores.data());
     return scores;
   }
 
   // [queries * Stride(out_dim)]; NaN where nothing was written.
   static std::vector<float> Sum(const ValueKernels& value, const std::vector<float>& weights, int out_dim,
-                                int row_dim, const ChunkTiles& tiles) {
+                                RowFormat row, const ChunkTiles& tiles) {
     const auto queries = static_cast<int>(weights.size() / kChunkRows);
     std::vector<float> out(static_cast<size_t>(queries * Stride(out_dim)), std::nanf(""));
-    value.accumulate(weights.data(), queries, out_dim, row_dim, tiles, out.data(), Stride(out_dim));
+    value.accumulate(weights.data(), queries, out_dim, row, tiles, out.data(), Stride(out_dim));
     return out;
   }
 
@@ -57,6 +61,13 @@ class EveryKernel : public ::testing::TestWithParam<std::tuple<CodecId, int, Isa
     std::vector<std::vector<float>> queries;
     for (int i = 0; i < kQueries; ++i) queries.push_back(NormalRow(rng, dim(), i == 3 ? 30.0f : 1.0f));
     return queries;
+  }
+
+  // Half of what lies between a row's extremes: levels count from the middle of a group of dims, so what a
+  // rounded query or weight meets is never more than this, or the value itself.
+  static double LevelReach(const std::vector<float>& row) {
+    const auto [least, most] = std::minmax_element(row.begin(), row.end());
+    return 0.55 * (static_cast<double>(*most) - static_cast<double>(*least));
   }
 
   // Softmax-like: a sink, many small weights, some exactly 0. Tiles outside [begin, end) get 0.
@@ -73,13 +84,7 @@ class EveryKernel : public ::testing::TestWithParam<std::tuple<CodecId, int, Isa
   }
 };
 
-INSTANTIATE_TEST_SUITE_P(All, EveryKernel,
-                         ::testing::Combine(::testing::ValuesIn(AllCodecs()), ::testing::ValuesIn(kDims),
-                                            ::testing::ValuesIn(SupportedIsas())),
-                         [](const auto& test) {
-                           return CaseName(std::get<0>(test.param), std::get<1>(test.param),
-                                           std::get<2>(test.param));
-                         });
+INSTANTIATE_TEST_SUITE_P(All, EveryKernel, ::testing::ValuesIn(AllCases(kDims)), CaseName);
 
 std::vector<float> Slice(const std::vector<float>& from, int64_t first, int64_t count) {
   return {from.begin() + first, from.begin() + first + count};
@@ -92,7 +97,7 @@ void ExpectSameBits(const std::vector<float>& a, const std::vector<float>& b, co
 
 TEST_P(EveryKernel, ScoresAreDotsWithTheDecodedRows) {
   std::mt19937 rng(11);
-  const Chunk chunk(codec(), isa(), Chunk::Half::kKey, ChunkRowsOf(rng, dim()));
+  const Chunk chunk(spec(), isa(), Chunk::Half::kKey, ChunkRowsOf(rng, dim()));
   const auto queries = Queries(rng);
   const auto scores = Score(queries, chunk.tiles(2, 13));
   for (int q = 0; q < kQueries; ++q) {
@@ -106,16 +111,19 @@ TEST_P(EveryKernel, ScoresAreDotsWithTheDecodedRows) {
         continue;
       }
       const auto row = chunk.Decode(r);
+      const double reach = LevelReach(row);
       double dot = 0;
       double magnitude = 0;
       double row_sum = 0;
       for (size_t d = 0; d < row.size(); ++d) {
+        const double x = std::fmax(reach, std::fabs(static_cast<double>(row[d])));
         dot += static_cast<double>(query[d]) * static_cast<double>(row[d]);
-        magnitude += std::fabs(static_cast<double>(query[d]) * static_cast<double>(row[d]));
-        row_sum += std::fabs(static_cast<double>(row[d]));
+        magnitude += std::fabs(static_cast<double>(query[d])) *
+                     (codec().integer_dots ? x : std::fabs(static_cast<double>(row[d])));
+        row_sum += x;
       }
-      // An integer codec also rounds the query, to half a step of 1/32512 of its largest value.
-      const double query_step = codec().integer_dots ? 0.5001 * query_largest / 32512 : 0.0;
+      // An integer codec also rounds the query, to half a step of its largest value.
+      const double query_step = codec().integer_dots ? 0.5001 * query_largest / codec().query_levels : 0.0;
       ASSERT_NEAR(got, dot, magnitude * 0x1p-23 * (4 + 0.25 * dim()) + row_sum * query_step)
           << "query " << q << " row " << r;
     }
@@ -129,26 +137,26 @@ TEST_P(EveryKernel, WeightedSumsAreThoseOfTheDecodedRows) {
   const int end = 14;
   const auto weights = Weights(rng, kQueries, begin, end);
   for (const Chunk::Half half : {Chunk::Half::kValue, Chunk::Half::kKey}) {
-    const Chunk chunk(codec(), isa(), half, rows);
+    const Chunk chunk(spec(), isa(), half, rows);
     const bool latent = half == Chunk::Half::kKey;
     const int out_dim = latent ? (dim() * 8 + 8) / 9 : dim();  // 576 -> 512
     const ValueKernels& value = latent ? kernels().latent_value : kernels().value;
-    const auto out = Sum(value, weights, out_dim, dim(), chunk.tiles(begin, end));
+    const auto out = Sum(value, weights, out_dim, format(), chunk.tiles(begin, end));
     std::vector<std::vector<float>> decoded;
     for (int r = 0; r < kChunkRows; ++r) decoded.push_back(chunk.Decode(r));
     for (int q = 0; q < kQueries; ++q) {
-      // An integer codec rounds scale * weight to 16 bits of the largest of 64 rows: an error of up to
-      // 1/65535 of the largest contribution for each row.
+      // An integer codec rounds scale * weight to steps of the largest of 64 rows. The roundings of a chunk's
+      // rows are independent: eight standard deviations, and where they are fed back, two of them a row.
       double largest = 0;
       for (int r = begin * kTileRows; r < end * kTileRows; ++r) {
-        double row_max = 0;
-        for (const float x : decoded[static_cast<size_t>(r)]) {
-          row_max = std::fmax(row_max, std::fabs(static_cast<double>(x)));
-        }
+        const auto& row = decoded[static_cast<size_t>(r)];
+        double row_max = LevelReach(row);
+        for (const float x : row) row_max = std::fmax(row_max, std::fabs(static_cast<double>(x)));
         largest = std::fmax(largest,
                             row_max * static_cast<double>(weights[static_cast<size_t>(q * kChunkRows + r)]));
       }
-      const double rounding = codec().integer_dots && !latent ? largest * kChunkRows * 0.5001 / 65535 : 0.0;
+      const double step = codec().integer_dots && !latent ? largest / codec().weight_levels : 0.0;
+      const double rounding = step * 8 * std::sqrt(kChunkRows * 2 / 12.0);
       for (int d = 0; d < out_dim; ++d) {
         double sum = 0;
         double magnitude = 0;
@@ -176,22 +184,22 @@ TEST_P(EveryKernel, WeightedSumsAreThoseOfTheDecodedRows) {
 TEST_P(EveryKernel, OneQuerysBitsDoNotDependOnTheOtherQueries) {
   std::mt19937 rng(13);
   const auto rows = ChunkRowsOf(rng, dim());
-  const Chunk keys(codec(), isa(), Chunk::Half::kKey, rows);
-  const Chunk values(codec(), isa(), Chunk::Half::kValue, rows);
+  const Chunk keys(spec(), isa(), Chunk::Half::kKey, rows);
+  const Chunk values(spec(), isa(), Chunk::Half::kValue, rows);
   const auto queries = Queries(rng);
   const auto weights = Weights(rng, kQueries, 0, kChunkTiles);
   const int latent_dim = (dim() + 1) / 2;
   const auto scores = Score(queries, keys.tiles());
-  const auto out = Sum(kernels().value, weights, dim(), dim(), values.tiles());
-  const auto latent = Sum(kernels().latent_value, weights, latent_dim, dim(), keys.tiles());
+  const auto out = Sum(kernels().value, weights, dim(), format(), values.tiles());
+  const auto latent = Sum(kernels().latent_value, weights, latent_dim, format(), keys.tiles());
   for (int count : {1, 2, 3, 4, 5, 6, 7, 8}) {
     for (int q = 0; q + count <= kQueries; q += 5) {
       const std::vector<std::vector<float>> some(queries.begin() + q, queries.begin() + q + count);
       ExpectSameBits(Score(some, keys.tiles()), Slice(scores, q * kChunkRows, count * kChunkRows), "scores");
       const auto w = Slice(weights, q * kChunkRows, count * kChunkRows);
       const int stride = Stride(dim());
-      const auto alone = Sum(kernels().value, w, dim(), dim(), values.tiles());
-      const auto alone_latent = Sum(kernels().latent_value, w, latent_dim, dim(), keys.tiles());
+      const auto alone = Sum(kernels().value, w, dim(), format(), values.tiles());
+      const auto alone_latent = Sum(kernels().latent_value, w, latent_dim, format(), keys.tiles());
       for (int i = 0; i < count; ++i) {
         ExpectSameBits(Slice(alone, i * stride, dim()), Slice(out, (q + i) * stride, dim()), "weighted sums");
         ExpectSameBits(Slice(alone_latent, i * Stride(latent_dim), latent_dim),
@@ -204,10 +212,10 @@ TEST_P(EveryKernel, OneQuerysBitsDoNotDependOnTheOtherQueries) {
 TEST_P(EveryKernel, BitsDoNotDependOnWhereTilesLieOrWhichEmptyOnesAreGiven) {
   std::mt19937 rng(14);
   const auto rows = ChunkRowsOf(rng, dim());
-  const Chunk keys(codec(), isa(), Chunk::Half::kKey, rows);
-  const Chunk values(codec(), isa(), Chunk::Half::kValue, rows);
-  const Chunk keys_apart(codec(), isa(), Chunk::Half::kKey, rows, /*scatter=*/true);
-  const Chunk values_apart(codec(), isa(), Chunk::Half::kValue, rows, /*scatter=*/true);
+  const Chunk keys(spec(), isa(), Chunk::Half::kKey, rows);
+  const Chunk values(spec(), isa(), Chunk::Half::kValue, rows);
+  const Chunk keys_apart(spec(), isa(), Chunk::Half::kKey, rows, /*scatter=*/true);
+  const Chunk values_apart(spec(), isa(), Chunk::Half::kValue, rows, /*scatter=*/true);
   const auto queries = Queries(rng);
   const auto scores = Score(queries, keys.tiles());
   for (const auto& [begin, end] : {std::pair{0, 1}, {0, 4}, {5, 7}, {6, 16}, {3, 12}, {15, 16}}) {
@@ -221,53 +229,70 @@ TEST_P(EveryKernel, BitsDoNotDependOnWhereTilesLieOrWhichEmptyOnesAreGiven) {
     for (int r = 0; r < kChunkRows; ++r) {  // one query whose sums underflow: signs of zero must agree too
       weights[static_cast<size_t>(2 * kChunkRows + r)] = r / kTileRows == begin ? 1e-44f : 0.0f;
     }
-    ExpectSameBits(Sum(kernels().value, weights, dim(), dim(), values_apart.tiles(begin, end)),
-                   Sum(kernels().value, weights, dim(), dim(), values.tiles()), "weighted sums");
-    ExpectSameBits(Sum(kernels().latent_value, weights, dim(), dim(), keys_apart.tiles(begin, end)),
-                   Sum(kernels().latent_value, weights, dim(), dim(), keys.tiles()), "latent sums");
+    ExpectSameBits(Sum(kernels().value, weights, dim(), format(), values_apart.tiles(begin, end)),
+                   Sum(kernels().value, weights, dim(), format(), values.tiles()), "weighted sums");
+    ExpectSameBits(Sum(kernels().latent_value, weights, dim(), format(), keys_apart.tiles(begin, end)),
+                   Sum(kernels().latent_value, weights, dim(), format(), keys.tiles()), "latent sums");
   }
 }
 
 TEST_P(EveryKernel, AgreesWithTheScalarTier) {
   std::mt19937 rng(15);
   const auto rows = ChunkRowsOf(rng, dim());
-  const Chunk keys(codec(), isa(), Chunk::Half::kKey, rows);
-  const Chunk values(codec(), isa(), Chunk::Half::kValue, rows);
+  const Chunk keys(spec(), isa(), Chunk::Half::kKey, rows);
+  const Chunk values(spec(), isa(), Chunk::Half::kValue, rows);
   const auto queries = Queries(rng);
   const auto scores = Score(queries, keys.tiles());
   const CodecKernels& scalar = codec().kernels(Isa::kScalar);
-  const int64_t bytes = scalar.key.prepared_bytes(dim());
-  ASSERT_EQ(bytes, kernels().key.prepared_bytes(dim()));
+  const int64_t bytes = scalar.key.prepared_bytes(format());
+  ASSERT_EQ(bytes, kernels().key.prepared_bytes(format()));
   AlignedBytes prepared(bytes * kQueries);
   AlignedBytes ours(bytes);
   for (int q = 0; q < kQueries; ++q) {
-    scalar.key.prepare(queries[static_cast<size_t>(q)].data(), dim(), prepared.data() + q * bytes);
-    kernels().key.prepare(queries[static_cast<size_t>(q)].data(), dim(), ours.data());
+    scalar.key.prepare(queries[static_cast<size_t>(q)].data(), format(), prepared.data() + q * bytes);
+    kernels().key.prepare(queries[static_cast<size_t>(q)].data(), format(), ours.data());
     ASSERT_EQ(std::memcmp(ours.data(), prepared.data() + q * bytes, static_cast<size_t>(bytes)), 0)
         << "prepared";
   }
   std::vector<float> expected(scores.size(), 7.0f);
-  scalar.key.score(prepared.data(), kQueries, dim(), keys.tiles(), expected.data());
-  if (codec().integer_dots) {
-    ExpectSameBits(scores, expected, "integer scores");
-  } else {
-    for (size_t i = 0; i < scores.size(); ++i) {
-      ASSERT_NEAR(scores[i], expected[i], 1e-4 * std::sqrt(dim()) * 40 * (i / kChunkRows == 3 ? 30 : 1));
-    }
+  scalar.key.score(prepared.data(), kQueries, format(), keys.tiles(), expected.data());
+  for (size_t i = 0; i < scores.size(); ++i) {
+    ASSERT_NEAR(scores[i], expected[i], 1e-4 * std::sqrt(dim()) * 40 * (i / kChunkRows == 3 ? 30 : 1));
   }
   const auto weights = Weights(rng, 5, 0, kChunkTiles);
-  const auto out = Sum(kernels().value, weights, dim(), dim(), values.tiles());
-  const auto expected_out = Sum(scalar.value, weights, dim(), dim(), values.tiles());
+  const auto out = Sum(kernels().value, weights, dim(), format(), values.tiles());
+  const auto expected_out = Sum(scalar.value, weights, dim(), format(), values.tiles());
+  // A weight may round the other way: by a step of the largest row's.
+  const double step = codec().integer_dots ? 2 * 160.0 / codec().weight_levels : 0.0;
   for (int q = 0; q < 5; ++q) {
     for (int d = 0; d < dim(); ++d) {
       const auto at = static_cast<size_t>(q * Stride(dim()) + d);
-      ASSERT_NEAR(out[at], expected_out[at], 1e-4 * (1 + std::fabs(expected_out[at])));
+      ASSERT_NEAR(out[at], expected_out[at], 1e-4 * (1 + std::fabs(expected_out[at])) + step);
     }
   }
 }
 
+TEST_P(EveryKernel, ManySmallWeightsBesideALargeOneKeepTheirSum) {
+  std::mt19937 rng(18);
+  const Chunk values(
+      spec(), isa(), Chunk::Half::kValue,
+      std::vector<std::vector<float>>(kChunkRows, std::vector<float>(static_cast<size_t>(dim()), 1.0f)));
+  const double one = static_cast<double>(values.Decode(0)[0]);
+  std::uniform_real_distribution<float> small(0.0005f, 0.0015f);  // below half of a step of 8 bits
+  std::vector<float> weights(kChunkRows, 0.0f);
+  double expected = 0;
+  for (int r = 0; r < kChunkRows; ++r) {
+    weights[static_cast<size_t>(r)] = r % 64 == 17 ? 1.0f : small(rng);
+    expected += static_cast<double>(weights[static_cast<size_t>(r)]);
+  }
+  const auto out = Sum(kernels().value, weights, dim(), format(), values.tiles());
+  for (int d = 0; d < dim(); ++d) {
+    ASSERT_NEAR(out[static_cast<size_t>(d)], expected * one, 0.1 * (expected - 4));
+  }
+}
+
 TEST_P(EveryKernel, UnwrittenTilesScoreFiniteAndAddNothing) {
-  const AlignedBytes empty(std::max(codec().k_tile_bytes(dim()), codec().v_tile_bytes(dim())));
+  const AlignedBytes empty(std::max(codec().k_tile_bytes(format()), codec().v_tile_bytes(format())));
   ChunkTiles tiles = {};
   for (auto& tile : tiles.tile) tile = empty.data();
   tiles.begin = 0;
@@ -275,8 +300,8 @@ TEST_P(EveryKernel, UnwrittenTilesScoreFiniteAndAddNothing) {
   std::mt19937 rng(16);
   for (const float s : Score({NormalRow(rng, dim())}, tiles)) ASSERT_TRUE(std::isfinite(s));
   const std::vector<float> weights(kChunkRows, 0.0f);
-  const auto out = Sum(kernels().value, weights, dim(), dim(), tiles);
-  const auto latent = Sum(kernels().latent_value, weights, dim(), dim(), tiles);
+  const auto out = Sum(kernels().value, weights, dim(), format(), tiles);
+  const auto latent = Sum(kernels().latent_value, weights, dim(), format(), tiles);
   for (int d = 0; d < dim(); ++d) {
     ASSERT_EQ(out[static_cast<size_t>(d)], 0.0f);
     ASSERT_EQ(latent[static_cast<size_t>(d)], 0.0f);
@@ -285,7 +310,7 @@ TEST_P(EveryKernel, UnwrittenTilesScoreFiniteAndAddNothing) {
 
 TEST_P(EveryKernel, ZeroAndTinyQueriesScoreFinite) {
   std::mt19937 rng(17);
-  const Chunk keys(codec(), isa(), Chunk::Half::kKey, ChunkRowsOf(rng, dim()));
+  const Chunk keys(spec(), isa(), Chunk::Half::kKey, ChunkRowsOf(rng, dim()));
   const auto n = static_cast<size_t>(dim());
   for (const float x : {0.0f, 1e-40f, 1e-30f, 1e10f}) {
     for (const float s : Score({std::vector<float>(n, x)}, keys.tiles())) {
@@ -294,6 +319,23 @@ TEST_P(EveryKernel, ZeroAndTinyQueriesScoreFinite) {
         ASSERT_EQ(s, 0.0f);
       }
     }
+  }
+}
+
+TEST(Int8, ScoresTheSameBitsOnEveryInstructionSet) {
+  std::mt19937 rng(19);
+  const auto rows = ChunkRowsOf(rng, 80);
+  const auto query = NormalRow(rng, 80);
+  std::vector<float> first;
+  for (const Isa isa : SupportedIsas()) {
+    const Chunk keys(CodecId::kInt8, isa, Chunk::Half::kKey, rows);
+    const KeyKernels& key = GetCodec(CodecId::kInt8).kernels(isa).key;
+    AlignedBytes prepared(key.prepared_bytes(80));
+    key.prepare(query.data(), 80, prepared.data());
+    std::vector<float> scores(kChunkRows);
+    key.score(prepared.data(), 1, 80, keys.tiles(), scores.data());
+    if (first.empty()) first = scores;
+    ExpectSameBits(scores, first, "integer scores");
   }
 }
 

@@ -1,8 +1,11 @@
 // Rows, tiles and reference sums that the codec tests share.
 #pragma once
 
+#include <gtest/gtest.h>
+
 #include <cstdint>
 #include <cstring>
+#include <ostream>
 #include <random>
 #include <string>
 #include <vector>
@@ -71,17 +74,17 @@ class Chunk {
   enum class Half { kKey, kValue };
 
   // rows: [kChunkRows] of dim each. `scatter` moves the tiles apart and off 64-byte alignment.
-  Chunk(const Codec& codec, Isa isa, Half half, const std::vector<std::vector<float>>& rows,
-        bool scatter = false)
-      : codec_(codec), half_(half), dim_(static_cast<int>(rows[0].size())) {
-    const int64_t bytes = half == Half::kKey ? codec.k_tile_bytes(dim_) : codec.v_tile_bytes(dim_);
+  Chunk(CodecSpec spec, Isa isa, Half half, const std::vector<std::vector<float>>& rows, bool scatter = false)
+      : codec_(GetCodec(spec)), half_(half), format_(static_cast<int>(rows[0].size()), spec.group) {
+    const Codec& codec = codec_;
+    const int64_t bytes = half == Half::kKey ? codec.k_tile_bytes(format_) : codec.v_tile_bytes(format_);
     const CodecKernels& kernels = codec.kernels(isa);
     for (int i = 0; i < kChunkTiles; ++i) {
       const int64_t shift = scatter ? 16 * ((i * 7 + 3) % 4) : 0;
       memory_.emplace_back(bytes, shift);
       for (int slot = 0; slot < kTileRows; ++slot) {
         const auto& row = rows[static_cast<size_t>(i * kTileRows + slot)];
-        (half == Half::kKey ? kernels.encode_k : kernels.encode_v)(row.data(), dim_, slot,
+        (half == Half::kKey ? kernels.encode_k : kernels.encode_v)(row.data(), format_, slot,
                                                                    memory_.back().data());
       }
     }
@@ -101,8 +104,8 @@ class Chunk {
   }
 
   std::vector<float> Decode(int row) const {
-    std::vector<float> out(static_cast<size_t>(dim_));
-    (half_ == Half::kKey ? codec_.decode_k : codec_.decode_v)(tiles_.tile[row / kTileRows], dim_,
+    std::vector<float> out(static_cast<size_t>(format_.dim));
+    (half_ == Half::kKey ? codec_.decode_k : codec_.decode_v)(tiles_.tile[row / kTileRows], format_,
                                                               row % kTileRows, out.data());
     return out;
   }
@@ -110,7 +113,7 @@ class Chunk {
  private:
   const Codec& codec_;
   Half half_;
-  int dim_;
+  RowFormat format_;
   std::vector<AlignedBytes> memory_;
   ChunkTiles tiles_ = {};
 };
@@ -121,8 +124,39 @@ inline std::vector<std::vector<float>> ChunkRowsOf(std::mt19937& rng, int dim) {
   return rows;
 }
 
-inline std::string CaseName(CodecId codec, int dim, Isa isa) {
-  return std::string(CodecName(codec)) + "_dim" + std::to_string(dim) + "_" + std::string(IsaName(isa));
+// A codec, with its group where it is not the default, of rows of `dim`, on an instruction set.
+struct Case {
+  CodecSpec spec;
+  int dim;
+  Isa isa;
+
+  const Codec& codec() const { return GetCodec(spec); }
+  const CodecKernels& kernels() const { return codec().kernels(isa); }
+  RowFormat format() const { return {dim, spec.group}; }
+};
+
+// Every codec, and every group of a few that a codec takes, over these dims, on this machine's instruction sets.
+template <size_t n>
+std::vector<Case> AllCases(const int (&dims)[n]) {
+  std::vector<Case> cases;
+  for (const CodecId id : AllCodecs()) {
+    for (const int group : {0, 16, 32, 48, 64, 128}) {
+      const CodecSpec spec(id, group);
+      for (const int dim : dims) {
+        if (!CheckGroup(spec, dim).ok()) continue;
+        for (const Isa isa : SupportedIsas()) cases.push_back({spec, dim, isa});
+      }
+    }
+  }
+  return cases;
+}
+
+inline std::string CaseName(const ::testing::TestParamInfo<Case>& info) {
+  const Case& c = info.param;
+  return CodecSpecName(c.spec) + "_dim" + std::to_string(c.dim) + "_" + std::string(IsaName(c.isa));
+}
+inline std::ostream& operator<<(std::ostream& out, const Case& c) {
+  return out << CodecSpecName(c.spec) << " dim " << c.dim << " " << IsaName(c.isa);
 }
 
 }  // namespace holdfast::testing_codec

@@ -12,12 +12,13 @@ struct AffineFormat {
   static constexpr PackedShape kShape = {kBits, true, kGroup};
   static constexpr int kPlanes = kBits >= 6 ? 2 : 1;
   static constexpr bool kTable = false;
-  static constexpr int kZero = 0;
+  static constexpr int kZero = 1 << (kBits - 1);
   static constexpr bool kValueBias = true;
   using Levels = PlainLevels;
 
-  // V codes are centred.
-  HF_INLINE ValueTerms Terms(F32x16 scale, F32x16 bias) {
+  // Levels count from the middle code in both halves.
+  HF_INLINE PackedTerms KeyTerms(F32x16 scale, F32x16 bias) { return Terms(scale, bias); }
+  HF_INLINE PackedTerms Terms(F32x16 scale, F32x16 bias) {
     return {scale, Fma(scale, Set(static_cast<float>(1 << (kBits - 1))), bias)};
   }
 

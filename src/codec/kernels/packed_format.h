@@ -4,8 +4,8 @@
 //     static constexpr PackedShape kShape;   // of packed_layout.h
 //     static constexpr int kPlanes;          // 2: 16-bit queries and weights; 1: 8-bit ones
 //     static constexpr bool kTable;          // codes are looked up (Levels), not used as they are
-//     static constexpr int kZero;            // value = scale * (K level - kZero) + bias
-//     static constexpr bool kValueBias;      // V rows add a bias (ValueTerms::bias)
+//     static constexpr int kZero;            // of K levels: value = scale * (level - kZero) + bias
+//     static constexpr bool kValueBias;      // V rows add a bias (PackedTerms::bias)
 //
 //     // Built once a call; holds what the lookups need in registers.
 //     struct Levels {
@@ -13,9 +13,11 @@
 //       B8x64 Key(B8x64 codes);     // K levels, unsigned bytes; identity where kTable is false
 //       B8x64 Value(B8x64 codes);   // V levels, signed bytes; only asked where kTable is true
 //     };
-//     // From a group's stored scales (and biases) of 16 rows to what multiplies its V levels: value =
-//     // scale * level + bias, scale >= 0, always.
-//     static ValueTerms Terms(F32x16 scale, F32x16 bias);
+//     // From a group's stored scales and biases of 16 rows to those that fit kZero. Only asked where
+//     // kShape.bias; elsewhere the stored scale is it.
+//     static PackedTerms KeyTerms(F32x16 scale, F32x16 bias);
+//     // To those of V levels: value = scale * level + bias, and scale >= 0 always, for any bias 0.
+//     static PackedTerms Terms(F32x16 scale, F32x16 bias);
 //
 //     // Built once a row; the same bytes on every instruction set.
 //     struct Encoder {
@@ -41,10 +43,12 @@
 
 namespace holdfast::HOLDFAST_ISA_NS {
 
-struct ValueTerms {
+struct PackedTerms {
   F32x16 scale;
   F32x16 bias;
 };
+
+using ValueTerms = PackedTerms;
 
 // Levels of codecs whose codes are the levels.
 struct PlainLevels {

@@ -3,8 +3,8 @@
 // A query is quantised so that its dots with the levels are integers. Two planes: one scale for the query,
 // q = scale * (256 * hi + lo), as int8_kernels.cc does. One plane: signed bytes, a scale for each group of dims,
 // so that one large channel costs the others' groups nothing. The zero point is taken out exactly by what a
-// sum starts at. With a bias, unsigned levels would meet the query's rounding uncentred: the error that it has
-// at the middle level, which is known, is taken out by `offset`.
+// sum starts at; where there is a bias the levels count from their middle too (KeyTerms moves the bias there),
+// so that the query's rounding meets small numbers.
 //
 // A score is the sum over groups, ascending, of row scale * (query scale * dot) + row bias * (sum of the query):
 // one order, whatever the blocking.
@@ -33,11 +33,9 @@ inline constexpr float kTwoPlaneQueryLevels = 127.0f * 256.0f;
 struct QueryGroup {
   int32_t start[2];  // -zero * sum of the levels; two planes: of hi and of lo
   float scale;       // of the levels; two planes: the whole query's
-  float offset;      // one plane with a bias: middle level * (sum of the values - sum of what they became)
   float sum;         // of the values; two planes: over scale
-  float unused[3];
 };
-static_assert(sizeof(QueryGroup) == 32);
+static_assert(sizeof(QueryGroup) == 16);
 
 template <typename Format>
 struct PackedKeys {
@@ -49,7 +47,7 @@ struct PackedKeys {
   using P = PackedVectors<kBits>;
 
   // Prepared: QueryGroup[groups], then from the next multiple of 64 per quad: hi[4], lo[4], or levels[4].
-  HF_INLINE int64_t LevelsAt(RowFormat format) { return (PackedGroups(kShape, format) * 32 + 63) / 64 * 64; }
+  HF_INLINE int64_t LevelsAt(RowFormat format) { return (PackedGroups(kShape, format) * 16 + 63) / 64 * 64; }
   static int64_t PreparedBytes(RowFormat format) {
     const int64_t levels = (KPaddedDims(kBits, format.dim) + 15) / 16 * 16 * kPlanes;
     return LevelsAt(format) + (levels + 63) / 64 * 64;
@@ -109,16 +107,13 @@ struct PackedKeys {
       }
       QueryGroup to = {};
       to.scale = nothing ? 0.0f : absmax / kLevels;
-      const float levels_sum = HSum(hi_sum);
-      to.start[0] = -Format::kZero * static_cast<int32_t>(levels_sum);
+      to.start[0] = -Format::kZero * static_cast<int32_t>(HSum(hi_sum));
       to.start[1] = -Format::kZero * static_cast<int32_t>(HSum(lo_sum));
       if (kShape.bias && !nothing) {
-        constexpr float kMiddle = static_cast<float>((1 << kBits) - 1) * 0.5f;
         const float sum = HSum(value_sum);
         to.sum = kPlanes == 2 ? sum / to.scale : sum;
-        if (kPlanes == 1) to.offset = kMiddle * (sum - to.scale * levels_sum);
       }
-      __builtin_memcpy(prepared + g * 32, &to, sizeof to);
+      __builtin_memcpy(prepared + g * 16, &to, sizeof to);
     }
     for (int64_t at = LevelsAt(format) + (dim + 15) / 16 * 16 * kPlanes, end = PreparedBytes(format);
          at < end; ++at) {
@@ -165,8 +160,6 @@ struct PackedKeys {
       if constexpr (kPlanes == 2) {
         const F32x16 dot = Fma(ToF32(hi), Set(256.0f), ToF32(lo));
         sum = Fma(dot, scale, sum);
-      } else if constexpr (kShape.bias) {
-        sum = Fma(Fma(ToF32(hi), Set(query.scale), Set(query.offset)), scale, sum);
       } else {
         sum = Fma(Mul(ToF32(hi), Set(query.scale)), scale, sum);
       }
@@ -198,7 +191,7 @@ struct PackedKeys {
       for (int g = 0, u = 0; g < groups; ++g) {
         I32x16 hi[T][Q];
         I32x16 lo[T][Q];
-        const auto* query_group = reinterpret_cast<const QueryGroup*>(prepared + g * 32);
+        const auto* query_group = reinterpret_cast<const QueryGroup*>(prepared + g * 16);
 #pragma GCC unroll 16
         for (int q = 0; q < Q; ++q) {
           const auto* of = reinterpret_cast<const QueryGroup*>(
@@ -230,8 +223,13 @@ struct PackedKeys {
 #pragma GCC unroll 16
         for (int t = 0; t < T; ++t) {
           const std::byte* at = tile[t] + scales_at + g * PackedGroupBytes(kShape);
-          const F32x16 scale = LoadF16(at);
-          const F32x16 bias = kShape.bias ? LoadF16(at + kPackedScaleBytes) : Zero();
+          F32x16 scale = LoadF16(at);
+          F32x16 bias = Zero();
+          if constexpr (kShape.bias) {
+            const PackedTerms terms = Format::KeyTerms(scale, LoadF16(at + kPackedScaleBytes));
+            scale = terms.scale;
+            bias = terms.bias;
+          }
 #pragma GCC unroll 16
           for (int q = 0; q < Q; ++q) {
             const auto* of = reinterpret_cast<const QueryGroup*>(
@@ -292,12 +290,12 @@ struct PackedKeys {
           QuadCodes<0>(tile + unit * P::kUnitVectors * 64, lower, d % KUnitDims(kBits) / kQuadDims));
       const int group = d / PackedGroupDims(kShape, row);
       const std::byte* at = tile + KScalesAt(kBits, row.dim) + group * PackedGroupBytes(kShape);
-      const F32x16 scale = LoadF16(at);
-      const F32x16 bias = kShape.bias ? LoadF16(at + kPackedScaleBytes) : Zero();
+      PackedTerms terms = {LoadF16(at), Zero()};
+      if constexpr (kShape.bias) terms = Format::KeyTerms(terms.scale, LoadF16(at + kPackedScaleBytes));
 #pragma GCC unroll 4
       for (int j = 0; j < 4; ++j) {
         const F32x16 level = ToF32(DotU8I8(ISet(-Format::kZero), codes, BBroadcast4(kUnit[j])));
-        x[j] = kShape.bias ? Fma(level, scale, bias) : Mul(level, scale);
+        x[j] = kShape.bias ? Fma(level, terms.scale, terms.bias) : Mul(level, terms.scale);
       }
     }
     HF_INLINE F32x16 Weights(const float* weights, const std::byte* /*tile*/, RowFormat /*row*/) {

@@ -4,8 +4,9 @@
 // stretch of 64 absolute rows (4 tiles) are quantised to unsigned levels relative to the stretch's largest.
 // The stretch's dots are exact integers; one Fma a stretch, ascending, adds them to the output. Two planes: 16
 // bits. One plane: 8 bits, and what rounding leaves of a row's weight is carried to the row 16 further on (the
-// same lane of the next tile), so that many small weights beside a large one are not lost. A weight of exactly
-// 0 stays level 0 and passes the carry on, so leaving its row out changes no bit.
+// same lane of the next tile), so that many small weights beside a large one are not lost. Lanes start with
+// carries spread over a level, so that their last ones, which are lost, cancel. A weight of exactly 0 stays level
+// 0 and passes the carry on, so leaving its row out changes no bit.
 //
 // Biases are added exactly: the sum of p * bias, in floats, lane by lane over the chunk, summed at its end.
 // Included by kernel files only.
@@ -30,6 +31,11 @@ inline constexpr int kMostPackedGroups = kMaxDim / kVectorDims;
 inline constexpr float kOnePlaneWeightLevels = 254.0f;
 inline constexpr float kTwoPlaneWeightLevels = 65535.0f;
 inline constexpr float kTinyWeight = 1e-30f;  // below it a stretch's largest weight counts as 0
+
+// Within half a level, and their sum is 0.
+alignas(64) inline constexpr float kFirstCarry[16] = {
+    -15 / 32.0f, -1 / 32.0f, 13 / 32.0f, -5 / 32.0f, 9 / 32.0f,  -9 / 32.0f, 5 / 32.0f,   -13 / 32.0f,
+    1 / 32.0f,   15 / 32.0f, -3 / 32.0f, 11 / 32.0f, -7 / 32.0f, 7 / 32.0f,  -11 / 32.0f, 3 / 32.0f};
 
 // The weights of a stretch. Byte 16*j + 4*t + i of a plane belongs to row 4*j + i of tile t.
 template <int kPlanes>
@@ -72,7 +78,7 @@ struct PackedValues {
     const F32x16 inverse = Set(nothing ? 0.0f : kLevels / most);
     I32x16 level[kStretchTiles];
     if constexpr (kPlanes == 1) {
-      F32x16 carry = Zero();
+      F32x16 carry = Load(kFirstCarry);
 #pragma GCC unroll 4
       for (int t = 0; t < kStretchTiles; ++t) {
         const F32x16 wanted = Fma(scaled[t], inverse, carry);
@@ -96,7 +102,7 @@ struct PackedValues {
   template <bool kWhole>
   HF_INLINE void Quantise(const float* weights, int queries, const ChunkTiles& tiles, const Stretch& stretch,
                           int scale_at, Weights* to, float* bias_sums, int64_t bias_stride) {
-    ValueTerms terms[kStretchTiles];
+    PackedTerms terms[kStretchTiles];
     bool given[kStretchTiles];
 #pragma GCC unroll 4
     for (int t = 0; t < kStretchTiles; ++t) {
