@@ -21,7 +21,7 @@ struct Range {
   float low;
   float high;
 };
-constexpr Range kScaleRange[kBitWidths] = {{0.34f, 0.82f}, {0.52f, 1.02f}, {0.74f, 1.12f}};
+constexpr Range kScaleRange[kBitWidths] = {{0.36f, 0.80f}, {0.55f, 0.99f}, {0.78f, 1.08f}};
 
 std::unique_ptr<AuraTable> MakeTable(int bits, int dim) {
   auto table = std::make_unique<AuraTable>();
@@ -45,7 +45,8 @@ std::unique_ptr<AuraTable> MakeTable(int bits, int dim) {
     table->scale[j] = (range.low + (range.high - range.low) * part) / top;
     for (int i = 0; i + 1 < levels; ++i) {
       const float end = table->end[i] * table->scale[j] * static_cast<float>(kAuraByteRange);
-      table->byte_end[j][i] = static_cast<uint8_t>(std::min(end, static_cast<float>(kAuraByteRange)));
+      std::ranges::fill(table->byte_end[j][i],
+                        static_cast<uint8_t>(std::min(end, static_cast<float>(kAuraByteRange))));
     }
   }
   return table;

@@ -12,7 +12,7 @@ namespace holdfast {
 
 inline constexpr int kMostAuraLevels = 8;  // positive ones
 // Scales that the encoder tries, as the top level's multiple of the row's largest magnitude.
-inline constexpr int kAuraCandidates = 12;
+inline constexpr int kAuraCandidates = 9;
 // Magnitudes are compared with the cells' ends as bytes, of which this is the row's largest.
 inline constexpr int kAuraByteRange = 255;
 
@@ -24,9 +24,10 @@ struct AuraTable {
   // Above end[i], in levels, a magnitude is nearer to positive level i + 1 than to i. Of levels - 1.
   float end[kMostAuraLevels];
 
-  // For each candidate scale: that scale, of a row with largest magnitude 1, and the ends in byte magnitudes.
+  // For each candidate scale: that scale, of a row with largest magnitude 1, and the ends in byte magnitudes, each
+  // four times: words are what vectors are filled from for nothing.
   float scale[kAuraCandidates];
-  uint8_t byte_end[kAuraCandidates][kMostAuraLevels];
+  uint8_t byte_end[kAuraCandidates][kMostAuraLevels][4];
 };
 
 // The table of 2^bits levels for rows of `dim`. Made on first use, kept for good; thread-safe, and cheap enough

@@ -5,10 +5,10 @@ namespace holdfast::HOLDFAST_ISA_NS {
 namespace {
 
 // Scales that are tried, as the top level's multiple of the row's largest magnitude: where the best ones of
-// Gaussian rows of 64 to 256 dims lie.
-constexpr int kCandidates = 8;
-constexpr float kLeastRange = 0.955f;
-constexpr float kRangeStep = 0.02f;
+// Gaussian rows of 64 to 256 dims lie. Within these no value passes the outermost levels by half a step.
+constexpr int kCandidates = 6;
+constexpr float kLeastRange = 0.982f;
+constexpr float kRangeStep = 0.021f;
 
 struct Aura6Format {
   static constexpr PackedShape kShape = AuraShape(6);
@@ -38,19 +38,19 @@ struct Aura6Format {
 
     HF_MEMBER explicit Encoder(RowFormat /*format*/) {}
 
-    // The nearest level's code, less the middle: thirds of (value - 1), of which each counts half outside.
+    // The nearest level's code, less the middle: thirds of (level - 1), of which each counts half outside.
     HF_INLINE F32x16 Steps(F32x16 values, F32x16 third_inverse) {
       const F32x16 steps = Sub(Mul(values, third_inverse), Set(kThird));
       const F32x16 half = Mul(steps, Set(0.5f));
       const F32x16 high = Add(half, Set(0.5f * kAura6Upper));
       const F32x16 low = Add(half, Set(0.5f * kAura6Lower));
-      const F32x16 code = Max(Min(steps, high), low);
-      return ToF32(RoundToI32(Min(Max(code, Set(-32.0f)), Set(31.0f))));
+      return Max(Min(steps, high), low);
     }
-    HF_INLINE F32x16 LevelOf(F32x16 k) {
+    // A third of the level of a code less the middle.
+    HF_INLINE F32x16 ThirdOfLevel(F32x16 k) {
       const F32x16 twice = Add(k, k);
       const F32x16 steps = Max(Min(k, Sub(twice, Set(kAura6Lower))), Sub(twice, Set(kAura6Upper)));
-      return Add(Mul(steps, Set(3.0f)), Set(1.0f));
+      return Add(steps, Set(kThird));
     }
 
     HF_MEMBER void Measure(const float* values, int n) {
@@ -61,31 +61,35 @@ struct Aura6Format {
     }
 
     HF_MEMBER void Search(const float* values, int n, float absmax) {
+      // In units of the largest magnitude, so that no product leaves float's range.
+      alignas(64) float units[kMaxDim];
+      const F32x16 unit = Set(1.0f / absmax);
+      for (int d = 0; d < n; d += 16) Store(units + d, Mul(LoadRowDims(values + d, n - d), unit));
+      // Lanes past the end are 0, whose nearest level is 1.
+      const float padding = static_cast<float>((n + 15) / 16 * 16 - n) * (kThird * kThird);
       float xy[kCandidates];
       float yy[kCandidates];
-      // In units of the largest magnitude, so that no product leaves float's range.
-      const F32x16 unit = Set(1.0f / absmax);
       for (int c = 0; c < kCandidates; ++c) {
         const float range = kLeastRange + kRangeStep * static_cast<float>(c);
         const F32x16 third_inverse = Set(kAura6Top / 3.0f / range);
         F32x16 xy_sum = Zero();
         F32x16 yy_sum = Zero();
         for (int d = 0; d < n; d += 16) {
-          const F32x16 x = Mul(LoadRowDims(values + d, n - d), unit);
-          const F32x16 y = LevelOf(Steps(x, third_inverse));
+          const F32x16 x = Load(units + d);
+          const F32x16 y = ThirdOfLevel(ToF32(RoundToI32(Steps(x, third_inverse))));
           xy_sum = Add(xy_sum, Mul(x, y));
           yy_sum = Add(yy_sum, Mul(y, y));
         }
         xy[c] = HSum(xy_sum);
-        // Lanes past the end are 0, whose nearest level is 1.
-        yy[c] = HSum(yy_sum) - static_cast<float>((n + 15) / 16 * 16 - n);
+        yy[c] = HSum(yy_sum) - padding;
       }
       const int best = BestCandidate(xy, yy, kCandidates);
-      row.Set(absmax * (xy[best] / yy[best]));
+      row.Set(absmax * (kThird * xy[best] / yy[best]));
     }
 
     HF_MEMBER I32x16 Codes(F32x16 values) const {
-      return IAdd(RoundToI32(Steps(values, Set(row.inverse * kThird))), ISet(kAura6Middle));
+      const F32x16 steps = Steps(values, Set(row.inverse * kThird));
+      return IAdd(RoundToI32(Min(Max(steps, Set(-32.0f)), Set(31.0f))), ISet(kAura6Middle));
     }
     HF_MEMBER I32x16 ValueCodes(I32x16 codes) const { return codes; }
   };

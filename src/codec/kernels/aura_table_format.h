@@ -75,7 +75,8 @@ struct AuraTableFormat {
           const B8x64 x = BLoad(magnitude + v * 64);
           B8x64 index = BSet(0);
 #pragma GCC unroll 8
-          for (int i = 0; i + 1 < kLevels; ++i) index = BCountGreater(index, x, BSet(table.byte_end[c][i]));
+          for (int i = 0; i + 1 < kLevels; ++i)
+            index = BCountGreater(index, x, BBroadcast4(table.byte_end[c][i]));
           const B8x64 y = BLookup16(levels, index);
           xy_sum = DotU8I8(xy_sum, x, y);
           yy_sum = DotU7I8(yy_sum, y, y);
