@@ -121,6 +121,11 @@ HF_INLINE float HMax(F32x16 a) {
   const __m128 s2 = _mm_max_ps(s4, _mm_movehl_ps(s4, s4));
   return _mm_cvtss_f32(_mm_max_ss(s2, _mm_shuffle_ps(s2, s2, 1)));
 }
+HF_INLINE F32x16 HMaxEach(const F32x16 (&v)[8]) {
+  float lanes[16] = {};
+  for (int i = 0; i < 8; ++i) lanes[i] = HMax(v[i]);
+  return Load(lanes);
+}
 // Within quarters of four lanes; bits of `upper` are the lanes that take differences.
 template <int swap, int upper>
 HF_INLINE __m256 ButterflyWithin(__m256 a) {

@@ -121,6 +121,11 @@ HF_INLINE float HSum(F32x16 a) {
 HF_INLINE float HMax(F32x16 a) {
   return vmaxvq_f32(vmaxq_f32(vmaxq_f32(a.v[0], a.v[2]), vmaxq_f32(a.v[1], a.v[3])));
 }
+HF_INLINE F32x16 HMaxEach(const F32x16 (&v)[8]) {
+  float lanes[16] = {};
+  for (int i = 0; i < 8; ++i) lanes[i] = HMax(v[i]);
+  return Load(lanes);
+}
 template <int n>
 HF_INLINE F32x16 Butterfly(F32x16 a) {
   static_assert(n == 1 || n == 2 || n == 4 || n == 8);

@@ -154,6 +154,11 @@ HF_INLINE float HMax(F32x16 a) {
   const float even = m[0] > m[2] ? m[0] : m[2], odd = m[1] > m[3] ? m[1] : m[3];
   return even > odd ? even : odd;
 }
+HF_INLINE F32x16 HMaxEach(const F32x16 (&v)[8]) {
+  float lanes[16] = {};
+  for (int i = 0; i < 8; ++i) lanes[i] = HMax(v[i]);
+  return Load(lanes);
+}
 template <int n>
 HF_INLINE F32x16 Butterfly(F32x16 a) {
   static_assert(n == 1 || n == 2 || n == 4 || n == 8);

@@ -200,6 +200,19 @@ TEST_P(VecTest, SelectLessTreatsEqualAndNanAsNotLess) {
   for (size_t i = 0; i < 16; ++i) EXPECT_EQ(out[i], a[i] < b[i] ? x[i] : y[i]) << i;
 }
 
+TEST_P(VecTest, LargestOfEightVectorsAtOnceAreThoseOfEach) {
+  std::array<float, 8 * 16> v;
+  for (int round = 0; round < 50; ++round) {
+    for (size_t i = 0; i < 8; ++i) {
+      const Floats a = RandomFloats();
+      std::copy(a.begin(), a.end(), v.begin() + static_cast<std::ptrdiff_t>(16 * i));
+    }
+    Floats out;
+    kernels().hmax_each(v.data(), out.data());
+    for (size_t i = 0; i < 8; ++i) ASSERT_EQ(out[i], kernels().hmax(v.data() + 16 * i)) << i;
+  }
+}
+
 TEST_P(VecTest, PartialLoadsAndStoresTouchNothingElse) {
   for (int n = 0; n <= 16; ++n) {
     const auto count = static_cast<size_t>(n);

@@ -70,6 +70,11 @@ float Sum(const float* a) {
 float Largest(const float* a) {
   return HMax(Load(a));
 }
+void LargestOfEach(const float* v, float* out) {
+  const F32x16 vectors[8] = {Load(v),      Load(v + 16), Load(v + 32), Load(v + 48),
+                             Load(v + 64), Load(v + 80), Load(v + 96), Load(v + 112)};
+  Store(out, HMaxEach(vectors));
+}
 void IZeroTo(int32_t* out) {
   IStore(out, IZero());
 }
@@ -148,6 +153,7 @@ const VecTestKernels kVecTestKernels = {
     .select_less = Select,
     .hsum = Sum,
     .hmax = Largest,
+    .hmax_each = LargestOfEach,
     .butterfly = {Unary<Butterfly<1>>, Unary<Butterfly<2>>, Unary<Butterfly<4>>, Unary<Butterfly<8>>},
     .izero = IZeroTo,
     .iset = ISetTo,

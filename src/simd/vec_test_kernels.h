@@ -32,6 +32,7 @@ struct VecTestKernels {
   void (*select_less)(const float* a, const float* b, const float* x, const float* y, float* out);
   float (*hsum)(const float* a);
   float (*hmax)(const float* a);
+  void (*hmax_each)(const float* v, float* out);  // v: 8 vectors
   Unary* butterfly[4];  // by log2 of the distance
 
   void (*izero)(int32_t* out);

@@ -1,13 +1,14 @@
 // Scores over packed K tiles (packed_layout.h), for the Format of packed_format.h.
 //
-// A query is quantised so that its dots with the levels are integers. Two planes: one scale for the query,
-// q = scale * (256 * hi + lo), as int8_kernels.cc does. One plane: signed bytes, a scale for each group of dims,
-// so that one large channel costs the others' groups nothing. The zero point is taken out exactly by what a
-// sum starts at; where there is a bias the levels count from their middle too (KeyTerms moves the bias there),
-// so that the query's rounding meets small numbers.
+// A query is quantised so that its dots with the levels are integers, with one scale. Two planes: q = scale *
+// (256 * hi + lo), as int8_kernels.cc does. One plane: signed bytes. (A scale for each group of dims costs one more
+// multiplication a group, row and query, and gains little: queries of rotated rows have no large channels, and
+// 8 bits of the largest stay below the error of 4-bit keys elsewhere.) The zero point is taken out exactly by what
+// a sum starts at; where there is a bias the levels count from their middle too (KeyTerms moves the bias there), so
+// that the query's rounding meets small numbers.
 //
-// A score is the sum over groups, ascending, of row scale * (query scale * dot) + row bias * (sum of the query):
-// one order, whatever the blocking.
+// A score is query scale * (the sum over groups, ascending, of row scale * dot + row bias * (sum of the query /
+// query scale)): one order, whatever the blocking.
 // Included by kernel files only.
 #pragma once
 
@@ -17,7 +18,7 @@ namespace holdfast::HOLDFAST_ISA_NS {
 
 #if defined(HOLDFAST_ISA_AVX512)
 inline constexpr int kPackedScoreQueries = 8;
-inline constexpr int kPackedScoreAccumulators = 12;
+inline constexpr int kPackedScoreAccumulators = 16;
 #else
 inline constexpr int kPackedScoreQueries = 2;
 inline constexpr int kPackedScoreAccumulators = 2;
@@ -32,8 +33,8 @@ inline constexpr float kTwoPlaneQueryLevels = 127.0f * 256.0f;
 // What a query's group of dims brings to a score.
 struct QueryGroup {
   int32_t start[2];  // -zero * sum of the levels; two planes: of hi and of lo
-  float scale;       // of the levels; two planes: the whole query's
-  float sum;         // of the values; two planes: over scale
+  float sum;         // of the values, over scale; 0 without a bias
+  float scale;       // of the levels, the same in every group
 };
 static_assert(sizeof(QueryGroup) == 16);
 
@@ -78,9 +79,9 @@ struct PackedKeys {
 
   HF_INLINE F32x16 LoadDims(const float* from, int left) { return LoadFirst(from, left < 16 ? left : 16); }
 
-  HF_INLINE float LargestOf(const float* query, int begin, int end) {
+  HF_INLINE float LargestOf(const float* query, int dim) {
     F32x16 largest = Zero();
-    for (int d = begin; d < end; d += 16) largest = Max(largest, Abs(LoadDims(query + d, end - d)));
+    for (int d = 0; d < dim; d += 16) largest = Max(largest, Abs(LoadDims(query + d, dim - d)));
     return HMax(largest);
   }
 
@@ -90,13 +91,13 @@ struct PackedKeys {
     const int group = PackedGroupDims(kShape, format);
     const int groups = PackedGroups(kShape, format);
     std::byte* levels = prepared + LevelsAt(format);
-    float absmax = kPlanes == 2 ? LargestOf(query, 0, dim) : 0.0f;
+    const float absmax = LargestOf(query, dim);
+    const bool nothing = absmax < kPackedTiny;
+    const float scale = nothing ? 0.0f : absmax / kLevels;
+    const F32x16 inverse = Set(nothing ? 0.0f : kLevels / absmax);
     for (int g = 0; g < groups; ++g) {
       const int begin = g * group;
       const int end = begin + group < dim ? begin + group : dim;
-      if (kPlanes == 1) absmax = LargestOf(query, begin, end);
-      const bool nothing = absmax < kPackedTiny;
-      const F32x16 inverse = Set(nothing ? 0.0f : kLevels / absmax);
       F32x16 hi_sum = Zero();
       F32x16 lo_sum = Zero();
       F32x16 value_sum = Zero();
@@ -106,13 +107,10 @@ struct PackedKeys {
         PrepareVector(q, inverse, levels + d * kPlanes, &hi_sum, &lo_sum);
       }
       QueryGroup to = {};
-      to.scale = nothing ? 0.0f : absmax / kLevels;
       to.start[0] = -Format::kZero * static_cast<int32_t>(HSum(hi_sum));
       to.start[1] = -Format::kZero * static_cast<int32_t>(HSum(lo_sum));
-      if (kShape.bias && !nothing) {
-        const float sum = HSum(value_sum);
-        to.sum = kPlanes == 2 ? sum / to.scale : sum;
-      }
+      to.sum = kShape.bias && !nothing ? HSum(value_sum) / scale : 0.0f;
+      to.scale = scale;
       __builtin_memcpy(prepared + g * 16, &to, sizeof to);
     }
     for (int64_t at = LevelsAt(format) + (dim + 15) / 16 * 16 * kPlanes, end = PreparedBytes(format);
@@ -157,12 +155,8 @@ struct PackedKeys {
     // sum += what a group of dims adds to a score of 16 rows.
     HF_INLINE F32x16 AddGroup(I32x16 hi, I32x16 lo, const QueryGroup& query, F32x16 scale, F32x16 bias,
                               F32x16 sum) {
-      if constexpr (kPlanes == 2) {
-        const F32x16 dot = Fma(ToF32(hi), Set(256.0f), ToF32(lo));
-        sum = Fma(dot, scale, sum);
-      } else {
-        sum = Fma(Mul(ToF32(hi), Set(query.scale)), scale, sum);
-      }
+      const F32x16 dot = kPlanes == 2 ? Fma(ToF32(hi), Set(256.0f), ToF32(lo)) : ToF32(hi);
+      sum = Fma(dot, scale, sum);
       return kShape.bias ? Fma(bias, Set(query.sum), sum) : sum;
     }
 
@@ -242,11 +236,8 @@ struct PackedKeys {
       for (int t = 0; t < T; ++t) {
 #pragma GCC unroll 16
         for (int q = 0; q < Q; ++q) {
-          F32x16 score = sum[t][q];
-          if constexpr (kPlanes == 2) {
-            score = Mul(score, Set(reinterpret_cast<const QueryGroup*>(prepared + q * stride)->scale));
-          }
-          Store(scores + q * kChunkRows + (i + t) * kTileRows, score);
+          const float scale = reinterpret_cast<const QueryGroup*>(prepared + q * stride)->scale;
+          Store(scores + q * kChunkRows + (i + t) * kTileRows, Mul(sum[t][q], Set(scale)));
         }
       }
     }

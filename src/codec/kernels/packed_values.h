@@ -1,7 +1,7 @@
 // Weighted sums over packed V tiles (packed_layout.h), for the Format of packed_format.h.
 //
 // A row's scale is folded into its weight, w = p * scale, for each group of dims apart, and the weights of a
-// stretch of 64 absolute rows (4 tiles) are quantised to unsigned levels relative to the stretch's largest.
+// stretch of 128 absolute rows (8 tiles) are quantised to unsigned levels relative to the stretch's largest.
 // The stretch's dots are exact integers; one Fma a stretch, ascending, adds them to the output. Two planes: 16
 // bits. One plane: 8 bits, and what rounding leaves of a row's weight is carried to the row 16 further on (the
 // same lane of the next tile), so that many small weights beside a large one are not lost. Lanes start with
@@ -23,7 +23,8 @@ inline constexpr int kPackedValueVectors = 4;
 inline constexpr int kPackedValueAccumulators = 2;
 inline constexpr int kPackedValueVectors = 1;
 #endif
-inline constexpr int kStretchTiles = 4;
+inline constexpr int kStretchTiles = 8;
+inline constexpr int kPackTiles = 4;    // of which the levels make a vector
 inline constexpr int kPackedBatch = 8;  // queries whose quantised weights are kept on the stack
 inline constexpr int kMostPackedGroups = kMaxDim / kVectorDims;
 
@@ -32,23 +33,48 @@ inline constexpr float kOnePlaneWeightLevels = 254.0f;
 inline constexpr float kTwoPlaneWeightLevels = 65535.0f;
 inline constexpr float kTinyWeight = 1e-30f;  // below it a stretch's largest weight counts as 0
 
-// Within half a level, and their sum is 0.
-alignas(64) inline constexpr float kFirstCarry[16] = {
-    -15 / 32.0f, -1 / 32.0f, 13 / 32.0f, -5 / 32.0f, 9 / 32.0f,  -9 / 32.0f, 5 / 32.0f,   -13 / 32.0f,
-    1 / 32.0f,   15 / 32.0f, -3 / 32.0f, 11 / 32.0f, -7 / 32.0f, 7 / 32.0f,  -11 / 32.0f, 3 / 32.0f};
+// Where the lanes of the first and of the second half of a stretch start: within half a level, their sum 0.
+alignas(64) inline constexpr float kFirstCarry[2][16] = {
+    {-15 / 32.0f, -1 / 32.0f, 13 / 32.0f, -5 / 32.0f, 9 / 32.0f, -9 / 32.0f, 5 / 32.0f, -13 / 32.0f,
+     1 / 32.0f, 15 / 32.0f, -3 / 32.0f, 11 / 32.0f, -7 / 32.0f, 7 / 32.0f, -11 / 32.0f, 3 / 32.0f},
+    {15 / 32.0f, 1 / 32.0f, -13 / 32.0f, 5 / 32.0f, -9 / 32.0f, 9 / 32.0f, -5 / 32.0f, 13 / 32.0f, -1 / 32.0f,
+     -15 / 32.0f, 3 / 32.0f, -11 / 32.0f, 7 / 32.0f, -7 / 32.0f, 11 / 32.0f, -3 / 32.0f}};
 
-// The weights of a stretch. Byte 16*j + 4*t + i of a plane belongs to row 4*j + i of tile t.
+inline constexpr int kPacks = kStretchTiles / kPackTiles;
+
+// The weights of a round: of some groups of dims, for each query, in a stretch. Slot g * queries + q; byte 16*j +
+// 4*t + i of pack n of a plane belongs to row 4*j + i of tile 4*n + t.
 template <int kPlanes>
-struct StretchWeights {
-  alignas(64) std::byte level[kPlanes][kPackedBatch][64];  // [0] the upper byte of two
-  float scale[kPackedBatch];
+struct RoundWeights {
+  alignas(64) std::byte level[kPlanes][kPackedBatch][kPacks][64];  // [0] the upper byte of two
+  alignas(64) float scaled[kPackedBatch][kStretchTiles][16];       // not yet quantised
+  alignas(64) float most[kPackedBatch][16];                        // the largest of scaled, lane by lane
+  alignas(64) float inverse[16];                                   // of a level, by slot
+  alignas(64) float scale[16];
 };
 
-// The tiles of a stretch that are given, as indices into the chunk's.
-struct Stretch {
-  int first;  // a multiple of kStretchTiles
-  int begin;
+// Which part of the sums a round is.
+struct Round {
+  int stretch;  // its first tile, a multiple of kStretchTiles
+  int begin;    // its tiles that are given
   int end;
+  int group;  // its first group of dims
+  int groups;
+};
+
+// One call, for a batch of queries, and what follows from its shape.
+struct ValueCall {
+  const float* weights;
+  int queries;
+  const ChunkTiles* tiles;
+  RowFormat format;
+  float* out;
+  int64_t out_stride;
+  float* bias_sums;  // [queries][groups][16], where the format has biases
+  int groups;
+  int columns;
+  int group_columns;
+  int scales_at;
 };
 
 template <typename Format>
@@ -66,71 +92,96 @@ struct PackedValues {
     return fit < kPackedBatch / kPlanes ? fit : kPackedBatch / kPlanes;
   }
   using P = PackedVectors<kBits>;
-  using Weights = StretchWeights<kPlanes>;
+  using Weights = RoundWeights<kPlanes>;
 
   // ---- Weights
 
-  // scaled: the weights of four tiles, times their scales.
-  HF_INLINE void QuantiseScaled(const F32x16 (&scaled)[kStretchTiles], int q, Weights* to) {
-    const float most = HMax(Max(Max(scaled[0], scaled[1]), Max(scaled[2], scaled[3])));
-    const bool nothing = most < kTinyWeight;
-    to->scale[q] = nothing ? 0.0f : most * (kLevelUnit / kLevels);
-    const F32x16 inverse = Set(nothing ? 0.0f : kLevels / most);
-    I32x16 level[kStretchTiles];
-    if constexpr (kPlanes == 1) {
-      F32x16 carry = Load(kFirstCarry);
-#pragma GCC unroll 4
+  // Weights times their scales, for a group of dims of a stretch and all queries, to slots from `slot` on.
+  template <bool kWhole>
+  HF_INLINE void Scale(const ValueCall& call, const Round& round, int group, int slot, Weights* to) {
+    PackedTerms terms[kStretchTiles];
+    bool given[kStretchTiles];
+    const int scale_at = call.scales_at + group * PackedGroupBytes(kShape);
+#pragma GCC unroll 8
+    for (int t = 0; t < kStretchTiles; ++t) {
+      const int i = round.stretch + t;
+      given[t] = kWhole || (i >= round.begin && i < round.end);
+      terms[t] = {Zero(), Zero()};
+      if (!given[t]) continue;
+      const std::byte* at = call.tiles->tile[i] + scale_at;
+      terms[t] = Format::Terms(LoadF16(at), kShape.bias ? LoadF16(at + kPackedScaleBytes) : Zero());
+      Prefetch(TileAhead(*call.tiles, i, kTilesAhead) + scale_at);
+    }
+    for (int q = 0; q < call.queries; ++q) {
+      const float* w = call.weights + q * kChunkRows + round.stretch * kTileRows;
+      F32x16 most = Zero();
+      F32x16 bias = Zero();
+#pragma GCC unroll 8
       for (int t = 0; t < kStretchTiles; ++t) {
-        const F32x16 wanted = Fma(scaled[t], inverse, carry);
-        level[t] = RoundToI32(wanted);
-        carry = Fraction(wanted);
+        F32x16 scaled = Zero();
+        if (given[t]) {
+          const F32x16 p = Load(w + t * kTileRows);
+          scaled = Mul(p, terms[t].scale);
+          most = Max(most, scaled);
+          if (Format::kValueBias) bias = Fma(p, terms[t].bias, bias);
+        }
+        Store(to->scaled[slot + q][t], scaled);
       }
-      BStore(to->level[0][q], PackLevels(level[0], level[1], level[2], level[3]));
-    } else {
-#pragma GCC unroll 4
-      for (int t = 0; t < kStretchTiles; ++t) level[t] = RoundToI32(Mul(scaled[t], inverse));
-      B8x64 upper;
-      B8x64 lower;
-      PackLevels16(level[0], level[1], level[2], level[3], &upper, &lower);
-      BStore(to->level[0][q], upper);
-      BStore(to->level[kPlanes - 1][q], lower);
+      Store(to->most[slot + q], most);
+      if constexpr (Format::kValueBias) {
+        float* sum = call.bias_sums + (q * call.groups + group) * 16;
+        Store(sum, Add(Load(sum), bias));
+      }
     }
   }
 
-  // A group of dims of a stretch for all queries. bias_sums: [queries][16], added to where the format has
-  // biases.
-  template <bool kWhole>
-  HF_INLINE void Quantise(const float* weights, int queries, const ChunkTiles& tiles, const Stretch& stretch,
-                          int scale_at, Weights* to, float* bias_sums, int64_t bias_stride) {
-    PackedTerms terms[kStretchTiles];
-    bool given[kStretchTiles];
-#pragma GCC unroll 4
-    for (int t = 0; t < kStretchTiles; ++t) {
-      const int i = stretch.first + t;
-      given[t] = kWhole || (i >= stretch.begin && i < stretch.end);
-      terms[t] = {Zero(), Zero()};
-      if (!given[t]) continue;
-      const std::byte* at = tiles.tile[i] + scale_at;
-      terms[t] = Format::Terms(LoadF16(at), kShape.bias ? LoadF16(at + kPackedScaleBytes) : Zero());
-      Prefetch(TileAhead(tiles, i, kTilesAhead) + scale_at);
+  // A round's weights and the steps of their levels.
+  HF_INLINE void Measure(const ValueCall& call, const Round& round, Weights* to) {
+    const int slots = round.groups * call.queries;
+    const bool whole = round.end - round.begin == kStretchTiles;
+    for (int g = 0; g < round.groups; ++g) {
+      if (whole) {
+        Scale<true>(call, round, round.group + g, g * call.queries, to);
+      } else {
+        Scale<false>(call, round, round.group + g, g * call.queries, to);
+      }
     }
-    for (int q = 0; q < queries; ++q) {
-      const float* w = weights + q * kChunkRows + stretch.first * kTileRows;
-      F32x16 scaled[kStretchTiles];
-      F32x16 bias = Zero();
+    for (int i = slots; i < kPackedBatch; ++i) Store(to->most[i], Zero());
+    F32x16 most[kPackedBatch];
+#pragma GCC unroll 8
+    for (int i = 0; i < kPackedBatch; ++i) most[i] = Load(to->most[i]);
+    const F32x16 largest = HMaxEach(most);
+    const F32x16 tiny = Set(kTinyWeight);
+    Store(to->inverse, SelectLess(largest, tiny, Zero(), Div(Set(kLevels), Max(largest, tiny))));
+    Store(to->scale, SelectLess(largest, tiny, Zero(), Mul(largest, Set(kLevelUnit / kLevels))));
+  }
+
+  HF_INLINE void Quantise(int slot, Weights* to) {
+    const F32x16 inverse = Set(to->inverse[slot]);
+#pragma GCC unroll 2
+    for (int pack = 0; pack < kPacks; ++pack) {
+      [[maybe_unused]] F32x16 carry = Load(kFirstCarry[pack]);
+      I32x16 level[kPackTiles];
 #pragma GCC unroll 4
-      for (int t = 0; t < kStretchTiles; ++t) {
-        scaled[t] = Zero();
-        if (!given[t]) continue;
-        const F32x16 p = Load(w + t * kTileRows);
-        scaled[t] = Mul(p, terms[t].scale);
-        if (Format::kValueBias) bias = Fma(p, terms[t].bias, bias);
+      for (int t = 0; t < kPackTiles; ++t) {
+        const F32x16 scaled = Load(to->scaled[slot][pack * kPackTiles + t]);
+        if constexpr (kPlanes == 1) {
+          const F32x16 wanted = Fma(scaled, inverse, carry);
+          level[t] = RoundToI32(wanted);
+          carry = Fraction(wanted);
+        } else {
+          level[t] = RoundToI32(Mul(scaled, inverse));
+        }
       }
-      if constexpr (Format::kValueBias) {
-        float* sum = bias_sums + q * bias_stride;
-        Store(sum, Add(Load(sum), bias));
+      if constexpr (kPlanes == 1) {
+        BStore(to->level[0][slot][pack], PackLevels(level[0], level[1], level[2], level[3]));
+      } else {
+        B8x64 upper;
+        B8x64 lower;
+        PackLevels16(level[0], level[1], level[2], level[3], &upper, &lower);
+        BStore(to->level[0][slot][pack], upper);
+        BStore(to->level[kPlanes - 1][slot][pack], lower);
       }
-      QuantiseScaled(scaled, q, to);
     }
   }
 
@@ -154,11 +205,11 @@ struct PackedValues {
       }
 #pragma GCC unroll 16
       for (int q = 0; q < Q; ++q) {
-        const B8x64 w_hi = BBroadcast4(hi_level + q * 64 + quad * 16);
+        const B8x64 w_hi = BBroadcast4(hi_level + q * (kPacks * 64) + quad * 16);
 #pragma GCC unroll 4
         for (int n = 0; n < N; ++n) hi[q][n] = DotU8I8(hi[q][n], w_hi, v[n]);
         if constexpr (kPlanes == 2) {
-          const B8x64 w_lo = BBroadcast4(lo_level + q * 64 + quad * 16);
+          const B8x64 w_lo = BBroadcast4(lo_level + q * (kPacks * 64) + quad * 16);
 #pragma GCC unroll 4
           for (int n = 0; n < N; ++n) lo[q][n] = DotU8I8(lo[q][n], w_lo, v[n]);
         }
@@ -169,9 +220,9 @@ struct PackedValues {
     }
 
     template <int Q>
-    HF_NOINLINE static void Run(int first, const Weights* weights, const ChunkTiles* tiles,
-                                const Stretch* stretch, int column, RowFormat format, float* out,
-                                int64_t out_stride) {
+    HF_NOINLINE static void Run(int first, const ValueCall* call, const Round* round, const Weights* weights,
+                                int slot, int column) {
+      const RowFormat format = call->format;
       const typename Format::Levels levels(format);
       const int upper_offset = VColumnAt(P::kUpperBits, column);
       const int lower_offset =
@@ -184,9 +235,9 @@ struct PackedValues {
 #pragma GCC unroll 4
         for (int n = 0; n < N; ++n) hi[q][n] = lo[q][n] = IZero();
       }
-      for (int i = stretch->begin; i < stretch->end; ++i) {
-        const std::byte* upper_at = tiles->tile[i] + upper_offset;
-        const std::byte* lower_at = tiles->tile[i] + lower_offset;
+      for (int i = round->begin; i < round->end; ++i) {
+        const std::byte* upper_at = call->tiles->tile[i] + upper_offset;
+        const std::byte* lower_at = call->tiles->tile[i] + lower_offset;
         B8x64 upper[N];
         B8x64 lower[N];
 #pragma GCC unroll 4
@@ -195,7 +246,7 @@ struct PackedValues {
               P::kHasLower ? BLoad(lower_at + VColumnAt(P::kHasLower ? P::kLowerBits : 8, n)) : B8x64{};
         }
         if (ask) {
-          const std::byte* next = TileAhead(*tiles, i, kTilesAhead);
+          const std::byte* next = TileAhead(*call->tiles, i, kTilesAhead);
 #pragma GCC unroll 16
           for (int j = 0; j < N * P::kColumnVectors; ++j) Prefetch(next + upper_offset + j * 64);
           if constexpr (P::kHasLower) {
@@ -205,100 +256,114 @@ struct PackedValues {
             }
           }
         }
-        const int at = (i - stretch->first) * 4;
-        Quads<Q, 0>(upper_at, lower, upper, column % 2 == 1, levels, weights->level[0][first] + at,
-                    weights->level[kPlanes - 1][first] + at, hi, lo);
+        const int pack = (i - round->stretch) / kPackTiles;
+        const int at = (i - round->stretch) % kPackTiles * 4;
+        Quads<Q, 0>(upper_at, lower, upper, column % 2 == 1, levels,
+                    weights->level[0][slot + first][pack] + at,
+                    weights->level[kPlanes - 1][slot + first][pack] + at, hi, lo);
       }
 #pragma GCC unroll 16
       for (int q = 0; q < Q; ++q) {
-        const F32x16 scale = Set(weights->scale[first + q]);
+        const F32x16 scale = Set(weights->scale[slot + first + q]);
+        float* to = call->out + (first + q) * call->out_stride + column * 16;
 #pragma GCC unroll 4
         for (int n = 0; n < N; ++n) {
-          float* to = out + (first + q) * out_stride + n * 16;
           F32x16 dot = ToF32(hi[q][n]);
           if constexpr (kPlanes == 2) dot = Fma(dot, Set(256.0f), ToF32(lo[q][n]));
-          Store(to, Fma(dot, scale, Load(to)));
+          Store(to + n * 16, Fma(dot, scale, Load(to + n * 16)));
         }
       }
     }
   };
 
-  // Columns [column, column + n) of a stretch.
+  // Columns [column, column + n) of a group of a round.
   template <int N>
-  HF_INLINE void Columns(int column, int n, int queries, const Weights& weights, const ChunkTiles& tiles,
-                         const Stretch& stretch, RowFormat format, float* out, int64_t out_stride) {
+  HF_INLINE void Columns(const ValueCall& call, const Round& round, const Weights& weights, int slot,
+                         int column, int n) {
     for (; n >= N; n -= N, column += N) {
-      ForQueryBlocks<Block<N>, MostQueries(N)>(queries, &weights, &tiles, &stretch, column, format,
-                                               out + column * 16, out_stride);
+      ForQueryBlocks<Block<N>, MostQueries(N)>(call.queries, &call, &round, &weights, slot, column);
     }
     if constexpr (N > 1) {
-      if (n > 0) Columns<N / 2>(column, n, queries, weights, tiles, stretch, format, out, out_stride);
+      if (n > 0) Columns<N / 2>(call, round, weights, slot, column, n);
     }
   }
 
-  static void AccumulateBatch(const float* weights, int queries, int dim, RowFormat format,
-                              const ChunkTiles& tiles, float* out, int64_t out_stride) {
-    Weights quantised;
-    alignas(64) float bias_sums[Format::kValueBias ? kPackedBatch * kMostPackedGroups * 16 : 16];
-    const int groups = PackedGroups(kShape, format);
-    const int columns = VColumns(dim);
-    const int group_columns = groups == 1 ? columns : PackedGroupDims(kShape, format) / kVectorDims;
-    const int64_t bias_stride = groups * 16;
-    const int scales_at = VScalesAt(kBits, dim);
-    for (int q = 0; q < queries; ++q) {
-      for (int c = 0; c < columns; ++c) Store(out + q * out_stride + c * 16, Zero());
-      if (!Format::kValueBias) continue;
-      for (int g = 0; g < groups; ++g) Store(bias_sums + q * bias_stride + g * 16, Zero());
-    }
-    for (int first = tiles.begin / kStretchTiles * kStretchTiles; first < tiles.end; first += kStretchTiles) {
-      Stretch stretch = {first, first, first + kStretchTiles};
-      if (stretch.begin < tiles.begin) stretch.begin = tiles.begin;
-      if (stretch.end > tiles.end) stretch.end = tiles.end;
-      const bool whole = stretch.end - stretch.begin == kStretchTiles;
-      for (int g = 0; g < groups; ++g) {
-        const int scale_at = scales_at + g * PackedGroupBytes(kShape);
-        if (whole) {
-          Quantise<true>(weights, queries, tiles, stretch, scale_at, &quantised, bias_sums + g * 16,
-                         bias_stride);
-        } else {
-          Quantise<false>(weights, queries, tiles, stretch, scale_at, &quantised, bias_sums + g * 16,
-                          bias_stride);
-        }
-        const int column = g * group_columns;
-        const int n = columns - column < group_columns ? columns - column : group_columns;
-        if (queries <= MostQueries(kPackedValueVectors)) {
-          Columns<kPackedValueVectors>(column, n, queries, quantised, tiles, stretch, format, out,
-                                       out_stride);
-        } else {
-          Columns<(kPackedValueVectors > 1 ? 2 : 1)>(column, n, queries, quantised, tiles, stretch, format,
-                                                     out, out_stride);
-        }
+  // Quantises a round's weights and adds its dots to the output.
+  HF_INLINE void AddDots(const ValueCall& call, const Round& round, Weights* weights) {
+    for (int i = 0; i < round.groups * call.queries; ++i) Quantise(i, weights);
+    for (int g = 0; g < round.groups; ++g) {
+      const int column = (round.group + g) * call.group_columns;
+      const int left = call.columns - column;
+      const int n = left < call.group_columns ? left : call.group_columns;
+      if (call.queries <= MostQueries(kPackedValueVectors)) {
+        Columns<kPackedValueVectors>(call, round, *weights, g * call.queries, column, n);
+      } else {
+        Columns<(kPackedValueVectors > 1 ? 2 : 1)>(call, round, *weights, g * call.queries, column, n);
       }
     }
-    if constexpr (Format::kValueBias)
-      AddBiases(bias_sums, queries, columns, group_columns, groups, out, out_stride);
   }
 
   // out += each group's sum of weight * bias, in all of its dims.
-  HF_INLINE void AddBiases(const float* bias_sums, int queries, int columns, int group_columns, int groups,
-                           float* out, int64_t out_stride) {
-    for (int q = 0; q < queries; ++q) {
-      float* to = out + q * out_stride;
-      for (int c = 0, g = 0; g < groups; ++g) {
+  HF_INLINE void AddBiases(const ValueCall& call) {
+    for (int q = 0; q < call.queries; ++q) {
+      float* to = call.out + q * call.out_stride;
+      for (int c = 0, g = 0; g < call.groups; ++g) {
         // + 0: a sum of -0 (an underflow) must not differ from the same sum beside rows of weight 0.
-        const F32x16 bias = Set(HSum(Load(bias_sums + (q * groups + g) * 16)) + 0.0f);
-        const int end = (g + 1) * group_columns < columns ? (g + 1) * group_columns : columns;
+        const F32x16 bias = Set(HSum(Load(call.bias_sums + (q * call.groups + g) * 16)) + 0.0f);
+        const int end =
+            (g + 1) * call.group_columns < call.columns ? (g + 1) * call.group_columns : call.columns;
         for (; c < end; ++c) Store(to + c * 16, Add(Load(to + c * 16), bias));
       }
     }
+  }
+
+  static void AccumulateBatch(const float* weights, int queries, RowFormat format, const ChunkTiles& tiles,
+                              float* out, int64_t out_stride) {
+    Weights rounds[2];
+    alignas(64) float bias_sums[Format::kValueBias ? kPackedBatch * kMostPackedGroups * 16 : 16];
+    const int groups = PackedGroups(kShape, format);
+    const int columns = VColumns(format.dim);
+    const ValueCall call = {weights,
+                            queries,
+                            &tiles,
+                            format,
+                            out,
+                            out_stride,
+                            bias_sums,
+                            groups,
+                            columns,
+                            groups == 1 ? columns : PackedGroupDims(kShape, format) / kVectorDims,
+                            VScalesAt(kBits, format.dim)};
+    for (int q = 0; q < queries; ++q) {
+      for (int c = 0; c < columns; ++c) Store(out + q * out_stride + c * 16, Zero());
+    }
+    if constexpr (Format::kValueBias) {
+      for (int i = 0; i < queries * groups; ++i) Store(bias_sums + i * 16, Zero());
+    }
+    // A round's largest weights, a long chain, are looked for while the dots of the one before are under way.
+    const int round_groups = kPackedBatch / queries;
+    Round before = {};
+    int n = 0;
+    for (int first = tiles.begin / kStretchTiles * kStretchTiles; first < tiles.end; first += kStretchTiles) {
+      for (int g = 0; g < groups; g += round_groups, ++n) {
+        const Round round = {first, first < tiles.begin ? tiles.begin : first,
+                             first + kStretchTiles < tiles.end ? first + kStretchTiles : tiles.end, g,
+                             groups - g < round_groups ? groups - g : round_groups};
+        Measure(call, round, &rounds[n % 2]);
+        if (n > 0) AddDots(call, before, &rounds[(n - 1) % 2]);
+        before = round;
+      }
+    }
+    if (n > 0) AddDots(call, before, &rounds[(n - 1) % 2]);
+    if constexpr (Format::kValueBias) AddBiases(call);
   }
 
   static void Accumulate(const float* weights, int queries, int dim, RowFormat row, const ChunkTiles& tiles,
                          float* out, int64_t out_stride) {
     for (int q = 0; q < queries; q += kPackedBatch) {
       const int batch = queries - q < kPackedBatch ? queries - q : kPackedBatch;
-      AccumulateBatch(weights + q * kChunkRows, batch, dim, RowFormat(dim, row.group), tiles,
-                      out + q * out_stride, out_stride);
+      AccumulateBatch(weights + q * kChunkRows, batch, RowFormat(dim, row.group), tiles, out + q * out_stride,
+                      out_stride);
     }
   }
 };
