@@ -7,50 +7,44 @@ namespace {
 // Scales that are tried, as the top level's multiple of the row's largest magnitude: where the best ones of
 // Gaussian rows of 64 to 256 dims lie. Within these no value passes the outermost levels by half a step.
 constexpr int kCandidates = 6;
-constexpr float kLeastRange = 0.982f;
+constexpr float kLeastRange = 0.989f;
 constexpr float kRangeStep = 0.021f;
 
 struct Aura6Format {
   static constexpr PackedShape kShape = AuraShape(6);
   static constexpr int kPlanes = AuraPlanes(6);
   static constexpr bool kTable = true;
-  static constexpr int kZero = kAuraKeyBias;
+  static constexpr int kZero = kAura6KeyBias;
   static constexpr bool kValueBias = false;
 
-  // In steps of 3 from the lowest level: code, one more for each code below 11 and above 52.
+  // From the lowest level: the code, and one more for each code below 11 and above 52.
   struct Levels {
     static constexpr uint8_t kLow = kAura6Middle + kAura6Lower;
     static constexpr uint8_t kHigh = kAura6Middle + kAura6Upper;
     HF_MEMBER explicit Levels(RowFormat /*format*/) {}
     HF_MEMBER B8x64 Key(B8x64 codes) const {
-      const B8x64 steps = BAdd(BAdd(codes, BMin(codes, BSet(kLow))), BSubSat(codes, BSet(kHigh)));
-      return BAdd(BAdd(steps, steps), steps);
+      return BAdd(BAdd(codes, BMin(codes, BSet(kLow))), BSubSat(codes, BSet(kHigh)));
     }
-    HF_MEMBER B8x64 Value(B8x64 codes) const { return BXor(Key(codes), BSet(kAuraKeyBias)); }
+    HF_MEMBER B8x64 Value(B8x64 codes) const { return BSub(Key(codes), BSet(kAura6KeyBias)); }
   };
 
   HF_INLINE ValueTerms Terms(F32x16 scale, F32x16 /*bias*/) { return {scale, Zero()}; }
 
   struct Encoder {
-    static constexpr float kThird = 1.0f / 3.0f;
     uint16_t scale = 0;
     RowScale row;
 
     HF_MEMBER explicit Encoder(RowFormat /*format*/) {}
 
-    // The nearest level's code, less the middle: thirds of (level - 1), of which each counts half outside.
-    HF_INLINE F32x16 Steps(F32x16 values, F32x16 third_inverse) {
-      const F32x16 steps = Sub(Mul(values, third_inverse), Set(kThird));
-      const F32x16 half = Mul(steps, Set(0.5f));
-      const F32x16 high = Add(half, Set(0.5f * kAura6Upper));
-      const F32x16 low = Add(half, Set(0.5f * kAura6Lower));
-      return Max(Min(steps, high), low);
+    // Where a value lies among the codes, less the middle one: levels outside count half.
+    HF_INLINE F32x16 Place(F32x16 values, F32x16 inverse) {
+      const F32x16 level = Mul(values, inverse);
+      const F32x16 half = Mul(level, Set(0.5f));
+      return Max(Min(level, Add(half, Set(0.5f * kAura6Upper))), Add(half, Set(0.5f * kAura6Lower)));
     }
-    // A third of the level of a code less the middle.
-    HF_INLINE F32x16 ThirdOfLevel(F32x16 k) {
-      const F32x16 twice = Add(k, k);
-      const F32x16 steps = Max(Min(k, Sub(twice, Set(kAura6Lower))), Sub(twice, Set(kAura6Upper)));
-      return Add(steps, Set(kThird));
+    HF_INLINE F32x16 LevelOf(F32x16 place) {
+      const F32x16 twice = Add(place, place);
+      return Max(Min(place, Sub(twice, Set(kAura6Lower))), Sub(twice, Set(kAura6Upper)));
     }
 
     HF_MEMBER void Measure(const float* values, int n) {
@@ -65,31 +59,28 @@ struct Aura6Format {
       alignas(64) float units[kMaxDim];
       const F32x16 unit = Set(1.0f / absmax);
       for (int d = 0; d < n; d += 16) Store(units + d, Mul(LoadRowDims(values + d, n - d), unit));
-      // Lanes past the end are 0, whose nearest level is 1.
-      const float padding = static_cast<float>((n + 15) / 16 * 16 - n) * (kThird * kThird);
       float xy[kCandidates];
       float yy[kCandidates];
       for (int c = 0; c < kCandidates; ++c) {
-        const float range = kLeastRange + kRangeStep * static_cast<float>(c);
-        const F32x16 third_inverse = Set(kAura6Top / 3.0f / range);
+        const F32x16 inverse = Set(kAura6Top / (kLeastRange + kRangeStep * static_cast<float>(c)));
         F32x16 xy_sum = Zero();
         F32x16 yy_sum = Zero();
-        for (int d = 0; d < n; d += 16) {
+        for (int d = 0; d < n; d += 16) {  // lanes past the end are 0, which is a level
           const F32x16 x = Load(units + d);
-          const F32x16 y = ThirdOfLevel(ToF32(RoundToI32(Steps(x, third_inverse))));
+          const F32x16 y = LevelOf(ToF32(RoundToI32(Place(x, inverse))));
           xy_sum = Add(xy_sum, Mul(x, y));
           yy_sum = Add(yy_sum, Mul(y, y));
         }
         xy[c] = HSum(xy_sum);
-        yy[c] = HSum(yy_sum) - padding;
+        yy[c] = HSum(yy_sum);
       }
       const int best = BestCandidate(xy, yy, kCandidates);
-      row.Set(absmax * (kThird * xy[best] / yy[best]));
+      row.Set(absmax * (xy[best] / yy[best]));
     }
 
     HF_MEMBER I32x16 Codes(F32x16 values) const {
-      const F32x16 steps = Steps(values, Set(row.inverse * kThird));
-      return IAdd(RoundToI32(Min(Max(steps, Set(-32.0f)), Set(31.0f))), ISet(kAura6Middle));
+      const F32x16 place = Place(values, Set(row.inverse));
+      return IAdd(RoundToI32(Min(Max(place, Set(-32.0f)), Set(31.0f))), ISet(kAura6Middle));
     }
     HF_MEMBER I32x16 ValueCodes(I32x16 codes) const { return codes; }
   };
