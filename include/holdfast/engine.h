@@ -26,6 +26,12 @@ struct EngineOptions {
   std::function<void(int64_t done_bytes, int64_t total_bytes)> load_progress;
 };
 
+// Which sides (K or V of a layer) are rotated before their codec sees them (docs/formats/transform.md). kAuto: those
+// whose codec has fewer than 8 bits. kOn: those with an integer codec. kOff: none; refused where a codec (aura) needs it.
+enum class KvRotate : uint8_t { kAuto, kOn, kOff };
+std::string_view KvRotateName(KvRotate rotate);  // "auto", "on", "off"
+Result<KvRotate> ParseKvRotate(std::string_view name);
+
 // How a session's cache is built. Defaults: the model's own windows, f16, contiguous.
 struct CacheOptions {
   CodecSpec k_codec;
@@ -36,6 +42,11 @@ struct CacheOptions {
   int64_t max_context = 0;    // 0: the model's context length
   int64_t window_tokens = 0;  // > 0: layers that are `full` become windows of this size (StreamingLLM)
   int64_t sink_tokens = 0;    // positions that such windows keep
+  KvRotate rotate = KvRotate::kAuto;
+  // Whether sides with an integer codec are centred by the model's calibration: center_file, or, where that is
+  // empty, DefaultCenterPath of the model if such a file is there (holdfast/calibrate.h).
+  bool center = true;
+  std::string center_file;
 };
 
 // As llama.cpp's options of the same names, applied in its order: repetition penalty, top-k, top-p, min-p,

@@ -110,6 +110,8 @@ Status RunQuality(const Eval& e, Engine& engine, const std::string& text, const 
   how.progress = [&bar](int64_t done, int64_t total) { bar.Show(done, total); };
   CacheOptions reference = base;
   reference.k_codec = reference.v_codec = CodecId::kF16;
+  reference.rotate = KvRotate::kAuto;  // what is asked for the schemes; f16 takes none
+  reference.center_file.clear();
   auto report = MeasureQuality(engine, *tokens, reference, schemes.options, how);
   if (!report.ok()) return report.status();
   bar.Clear();

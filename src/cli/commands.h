@@ -11,6 +11,7 @@ void AddChat(CLI::App& program, Action& action);
 void AddTokenize(CLI::App& program, Action& action);
 void AddInspect(CLI::App& program, Action& action);
 void AddEval(CLI::App& program, Action& action);
+void AddCalibrate(CLI::App& program, Action& action);
 void AddBench(CLI::App& program, Action& action);
 void AddModels(CLI::App& program, Action& action);
 

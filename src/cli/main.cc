@@ -70,6 +70,7 @@ int main(int argc, char** argv) {
   AddTokenize(program, action);
   AddInspect(program, action);
   AddEval(program, action);
+  AddCalibrate(program, action);
   AddBench(program, action);
   AddModels(program, action);
   RefuseEmptyValues(program);

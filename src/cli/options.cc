@@ -47,6 +47,11 @@ void CommonOptions::AddShape(CLI::App& app) {
                  "turn full layers into windows of this many tokens; 0: leave them")
       ->check(count);
   app.add_option("--kv-window-keep", sink_tokens, "first tokens that such a window keeps")->check(count);
+  app.add_option("--kv-rotate", rotate, "rotate rows before an integer codec: on, off, auto (below 8 bits)")
+      ->capture_default_str();
+  app.add_option("--kv-center", center,
+                 "centre rows of integer codecs by this file of `holdfast calibrate`, or off; default: the file beside "
+                 "the model");
   app.add_option("--rewind-tokens", rewind_tokens, "tokens that can always be taken back")
       ->check(CLI::Range(0, 1 << 20))
       ->capture_default_str();
@@ -86,6 +91,12 @@ Result<CacheOptions> CommonOptions::Cache() const {
   if (!parsed_storage.ok())
     return WrongCommandLine("--kv-storage " + storage + ": " + parsed_storage.status().message());
   options.storage = *parsed_storage;
+  const auto parsed_rotate = ParseKvRotate(rotate);
+  if (!parsed_rotate.ok())
+    return WrongCommandLine("--kv-rotate " + rotate + ": " + parsed_rotate.status().message());
+  options.rotate = *parsed_rotate;
+  options.center = center != "off";
+  if (options.center) options.center_file = center;
   options.block_tokens = block_tokens;
   options.rewind_tokens = rewind_tokens;
   options.max_context = max_context;

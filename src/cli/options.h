@@ -29,6 +29,7 @@ struct CommonOptions {
   std::string kv_cache, type_k, type_v, storage = "contiguous";
   int block_tokens = kDefaultBlockTokens, rewind_tokens = kDefaultRewindTokens;
   int64_t window_tokens = 0, sink_tokens = 0;
+  std::string rotate = "auto", center;
 
   void AddModel(CLI::App& app);  // -m -t
   void AddShape(CLI::App& app);  // -c -b and what --kv-* says but for codecs

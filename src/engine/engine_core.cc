@@ -44,10 +44,14 @@ EngineCore::EngineCore(std::string path, std::unique_ptr<ThreadPool> pool, Loade
     : pool_(std::move(pool)),
       loaded_(std::move(loaded)),
       info_(DescribeModel(std::move(path), loaded_)),
-      memory_(std::make_shared<CacheMemory>()) {}
+      memory_(std::make_shared<CacheMemory>()),
+      centers_(info_.path, info_.vocab_size, CacheLayers(loaded_.model->config())) {}
 
 Result<CacheConfig> EngineCore::MakeCacheConfig(const CacheOptions& options) const {
-  return CacheConfigOf(loaded_.model->config(), options);
+  HF_ASSIGN_OR_RETURN(CacheConfig config, CacheConfigOf(loaded_.model->config(), options));
+  HF_RETURN_IF_ERROR(centers_.Apply(options, config));
+  HF_RETURN_IF_ERROR(ValidateCacheConfig(config));
+  return config;
 }
 
 std::vector<LayerInfo> EngineCore::Layers(const CacheConfig& config) const {
@@ -170,10 +174,12 @@ Result<std::unique_ptr<SequenceCache>> EngineCore::NewCache(const CacheConfig& c
 }
 
 Result<const float*> EngineCore::Evaluate(SequenceCache& cache, std::span<const int32_t> tokens,
-                                          std::span<const int64_t> logits_rows, const LayerTraceSink* trace) {
+                                          std::span<const int64_t> logits_rows, const LayerTraceSink* trace,
+                                          const KvRowSink* rows) {
   HF_ASSIGN_OR_RETURN(float* logits, ReserveLogits(static_cast<int64_t>(logits_rows.size())));
   const BatchSlice slice{&cache, static_cast<int64_t>(tokens.size())};
   HF_ASSIGN_OR_RETURN(KvBatch kv, KvBatch::Begin({&slice, 1}, workspace_, *pool_));
+  kv.SetRowSink(rows);
   HF_RETURN_IF_ERROR(loaded_.model->Forward(tokens, kv, logits_rows, logits, trace));
   HF_RETURN_IF_ERROR(kv.Commit());
   return logits;

@@ -9,6 +9,7 @@
 #include "base/arena.h"
 #include "base/thread_pool.h"
 #include "cache/cache_memory.h"
+#include "engine/center_store.h"
 #include "holdfast/engine.h"
 #include "kv/batch.h"
 #include "models/model.h"
@@ -43,7 +44,9 @@ class EngineCore final : public Engine {
   // [logits_rows.size(), vocab_size] of the tokens at these ascending indices, valid until the engine's next pass. On
   // error the cache is as it was.
   Result<const float*> Evaluate(SequenceCache& cache, std::span<const int32_t> tokens,
-                                std::span<const int64_t> logits_rows, const LayerTraceSink* trace = nullptr);
+                                std::span<const int64_t> logits_rows, const LayerTraceSink* trace = nullptr,
+                                const KvRowSink* rows = nullptr);
+  CenterStore& centers() const { return centers_; }
 
  private:
   // The forward pass of the sessions[i] for i in running, whose input is in batch_tokens_ as slices say. On error every
@@ -62,6 +65,7 @@ class EngineCore final : public Engine {
   AttentionWorkspace workspace_;
   HugeBuffer logits_;  // of the step at hand
   std::vector<int32_t> batch_tokens_;
+  mutable CenterStore centers_;  // what it has read already changes no answer
 };
 
 }  // namespace holdfast

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "base/status_macros.h"
+#include "engine/cache_transforms.h"
 #include "models/model.h"
 
 namespace holdfast {
@@ -51,6 +52,7 @@ Result<CacheConfig> CacheConfigOf(const ModelConfig& model, const CacheOptions& 
     }
   }
   HF_RETURN_IF_ERROR(ValidateCacheConfig(config));
+  HF_RETURN_IF_ERROR(SetRotations(options.rotate, config));
   return config;
 }
 

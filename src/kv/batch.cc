@@ -100,6 +100,7 @@ struct KvBatch::State {
   ThreadPool* pool = nullptr;
   Isa isa = Isa::kScalar;
   LayerTransform transform;  // of the layer at hand
+  const KvRowSink* row_sink = nullptr;
 
   // Of one round of one layer.
   std::vector<int64_t> done;  // [slices]
@@ -174,6 +175,10 @@ Status KvBatch::Attend(LayerId layer, int q_heads, const float* q, const float* 
   const Status attended = state_->AttendLayer(layer, q_heads, q, k, v, rule, out);
   if (!attended.ok()) static_cast<void>(state_->Abort());
   return attended;
+}
+
+void KvBatch::SetRowSink(const KvRowSink* sink) {
+  state_->row_sink = sink;
 }
 
 Status KvBatch::Commit() {
@@ -336,6 +341,7 @@ Status KvBatch::State::AttendLayer(LayerId layer, int q_heads, const float* q, c
     return ResourceExhausted("attend: no memory for the rows of " + std::to_string(Tokens()) + " tokens");
   }
   transform.Restore(Tokens(), q_heads, out, isa, *pool);
+  if (row_sink != nullptr) (*row_sink)(layer, Tokens(), k, v);
   attended[static_cast<size_t>(layer)] = true;
   return OkStatus();
 }

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <span>
 #include <vector>
 
@@ -16,6 +17,9 @@ struct BatchSlice {
   SequenceCache* sequence = nullptr;
   int64_t tokens = 0;
 };
+
+// A layer's k [tokens, kv_heads, k_dim] and v [tokens, kv_heads, v_dim] (null for a latent row) of a whole flat batch.
+using KvRowSink = std::function<void(LayerId layer, int64_t tokens, const float* k, const float* v)>;
 
 // One forward pass over the tokens of several sequences. Model code holds this and calls Attend once a layer;
 // it never sees a span, a codec, a storage, a window or who else is in the batch.
@@ -48,6 +52,10 @@ class KvBatch {
   // tokens to rewind). A sequence that was cleared since Begin aborts the batch too (kFailedPrecondition).
   Status Attend(LayerId layer, int q_heads, const float* q, const float* k, const float* v,
                 const AttentionRule& rule, float* out);
+
+  // Is called by every Attend with the rows that it was given, once they are stored: for calibration. The sink must
+  // outlive the batch; null: none.
+  void SetRowSink(const KvRowSink* sink);
 
   // Advances every sequence. Error kFailedPrecondition if a layer was not attended, the batch was aborted, or
   // a sequence was cleared since Begin (names the slice; the batch is aborted, no sequence advances).
