@@ -45,7 +45,7 @@ struct AuraFormat {
 
 template <int kBits>
 struct AuraTableLevels {
-  static int Level(int code, int dim) { return AuraTableOf(kBits, dim).value[code]; }
+  static int Level(int code, int dim) { return AuraTableOf(kBits, dim).level[code]; }
 
   static double PlainError(const float* values, int n, float absmax) {
     if (absmax < kAuraTiny) return 0.0;

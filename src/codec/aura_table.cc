@@ -6,6 +6,7 @@
 #include <memory>
 #include <mutex>
 
+#include "codec/aura_shape.h"
 #include "codec/codebook.h"
 #include "codec/codec_kernels.h"
 
@@ -14,7 +15,6 @@ namespace {
 
 constexpr int kFewestBits = 2;
 constexpr int kBitWidths = 3;
-constexpr int kKeyBias = 128;
 
 // Where the best scale of a Gaussian row lies, by bits: nearly all of them, for 64 to 256 dims.
 struct Range {
@@ -22,6 +22,14 @@ struct Range {
   float high;
 };
 constexpr Range kScaleRange[kBitWidths] = {{0.36f, 0.80f}, {0.55f, 0.99f}, {0.78f, 1.08f}};
+
+// The code that a half byte means in look-up table `which` (AuraTable::key).
+int CodeOf(int bits, int which, int half_byte) {
+  if (bits == 4) return half_byte;
+  const int upper = half_byte >> (which == 0 ? 0 : 2) & 3;
+  if (bits == 2) return upper;
+  return upper << 1 | (half_byte >> (which == 0 ? 2 : 1) & 1);
+}
 
 std::unique_ptr<AuraTable> MakeTable(int bits, int dim) {
   auto table = std::make_unique<AuraTable>();
@@ -32,11 +40,16 @@ std::unique_ptr<AuraTable> MakeTable(int bits, int dim) {
   for (int i = 0; i < levels; ++i) {
     const int level = book.level[i];
     table->magnitude[i] = static_cast<uint8_t>(level);
-    table->key[levels + i] = static_cast<uint8_t>(kKeyBias + level);
-    table->key[levels - 1 - i] = static_cast<uint8_t>(kKeyBias - level);
-    table->value[levels + i] = static_cast<int8_t>(level);
-    table->value[levels - 1 - i] = static_cast<int8_t>(-level);
+    table->level[levels + i] = static_cast<int8_t>(level);
+    table->level[levels - 1 - i] = static_cast<int8_t>(-level);
     if (i + 1 < levels) table->end[i] = 0.5f * static_cast<float>(level + book.level[i + 1]);
+  }
+  for (int which = 0; which < 2; ++which) {
+    for (int half_byte = 0; half_byte < 16; ++half_byte) {
+      const int8_t level = table->level[CodeOf(bits, which, half_byte)];
+      table->key[which][half_byte] = static_cast<uint8_t>(kAuraKeyBias + level);
+      table->value[which][half_byte] = level;
+    }
   }
   const Range range = kScaleRange[bits - kFewestBits];
   const auto top = static_cast<float>(table->magnitude[levels - 1]);

@@ -18,9 +18,13 @@ inline constexpr int kAuraByteRange = 255;
 
 struct AuraTable {
   int levels;             // positive ones: 2^(bits - 1)
-  uint8_t key[16];        // level + 128 by code; codes ascend with their levels
-  int8_t value[16];       // level by code
+  int8_t level[16];       // by code; codes ascend with their levels
   uint8_t magnitude[16];  // positive levels, ascending
+  // What kernels look up by half a byte, for K level + 128 and for V the level. 4 bits: the code, both alike. 3 bits:
+  // its upper two bits at bits 0 and 1 with its lower bit at bit 2, or at bits 2 and 3 with it at bit 1. 2 bits: the
+  // code at bits 0 and 1, or at bits 2 and 3. The other bits do not matter.
+  uint8_t key[2][16];
+  int8_t value[2][16];
   // Above end[i], in levels, a magnitude is nearer to positive level i + 1 than to i. Of levels - 1.
   float end[kMostAuraLevels];
 

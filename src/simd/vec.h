@@ -30,9 +30,11 @@
 //   B8x64   BLoad(p) BBroadcast4(p)                 64 bytes; 4 bytes repeated 16 times
 //           BLow4(b) BHigh4(b)                      low / high nibble of each byte, 0..15
 //           BAnd BOr BXor BSet(byte) BShiftRight<n>(b) BShiftLeft<n>(b)   shifts are within each byte
+//           BSelect(mask, a, b)                     bits of a where the mask's are set, else of b
 //           BAdd BSub                               modulo 256
 //           BMin BSubSat(a, b)                      unsigned; a - b, 0 where b > a
 //           BCountGreater(n, a, b)                  n + 1 where a > b, unsigned, else n
+//           BLooseShiftRight<n>(b) BLooseShiftLeft<n>(b)   as above, but the n bits that become free are anything
 //           BBroadcast16(p)                         16 bytes repeated 4 times
 //           BLookup16(table, b)                     byte i: table[i / 16 * 16 + b[i]]; REQUIRES every b[i] <= 15
 //           BStore(p, b)

@@ -237,6 +237,9 @@ HF_INLINE B8x64 BOr(B8x64 a, B8x64 b) {
 HF_INLINE B8x64 BXor(B8x64 a, B8x64 b) {
   return {_mm256_xor_si256(a.lo, b.lo), _mm256_xor_si256(a.hi, b.hi)};
 }
+HF_INLINE B8x64 BSelect(B8x64 mask, B8x64 a, B8x64 b) {
+  return BOr(BAnd(mask, a), {_mm256_andnot_si256(mask.lo, b.lo), _mm256_andnot_si256(mask.hi, b.hi)});
+}
 HF_INLINE B8x64 BAdd(B8x64 a, B8x64 b) {
   return {_mm256_add_epi8(a.lo, b.lo), _mm256_add_epi8(a.hi, b.hi)};
 }
@@ -266,6 +269,14 @@ template <int n>
 HF_INLINE B8x64 BShiftLeft(B8x64 a) {
   return BAnd({_mm256_slli_epi16(a.lo, n), _mm256_slli_epi16(a.hi, n)},
               BSet(static_cast<uint8_t>((0xff << n) & 0xff)));
+}
+template <int n>
+HF_INLINE B8x64 BLooseShiftRight(B8x64 a) {
+  return {_mm256_srli_epi16(a.lo, n), _mm256_srli_epi16(a.hi, n)};
+}
+template <int n>
+HF_INLINE B8x64 BLooseShiftLeft(B8x64 a) {
+  return {_mm256_slli_epi16(a.lo, n), _mm256_slli_epi16(a.hi, n)};
 }
 HF_INLINE B8x64 BLow4(B8x64 a) {
   return BAnd(a, BSet(0x0f));

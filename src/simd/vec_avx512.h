@@ -226,6 +226,9 @@ HF_INLINE B8x64 BOr(B8x64 a, B8x64 b) {
 HF_INLINE B8x64 BXor(B8x64 a, B8x64 b) {
   return {_mm512_xor_si512(a.v, b.v)};
 }
+HF_INLINE B8x64 BSelect(B8x64 mask, B8x64 a, B8x64 b) {
+  return {_mm512_ternarylogic_epi32(mask.v, a.v, b.v, 0xca)};
+}
 HF_INLINE B8x64 BAdd(B8x64 a, B8x64 b) {
   return {_mm512_add_epi8(a.v, b.v)};
 }
@@ -248,6 +251,14 @@ HF_INLINE B8x64 BShiftRight(B8x64 a) {
 template <int n>
 HF_INLINE B8x64 BShiftLeft(B8x64 a) {
   return BAnd({_mm512_slli_epi16(a.v, n)}, BSet(static_cast<uint8_t>(0xff << n)));
+}
+template <int n>
+HF_INLINE B8x64 BLooseShiftRight(B8x64 a) {
+  return {_mm512_srli_epi16(a.v, n)};
+}
+template <int n>
+HF_INLINE B8x64 BLooseShiftLeft(B8x64 a) {
+  return {_mm512_slli_epi16(a.v, n)};
 }
 HF_INLINE B8x64 BLow4(B8x64 a) {
   return BAnd(a, BSet(0x0f));

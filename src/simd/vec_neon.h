@@ -230,6 +230,9 @@ HF_INLINE B8x64 BOr(B8x64 a, B8x64 b) {
 HF_INLINE B8x64 BXor(B8x64 a, B8x64 b) {
   return BRegisters([&](int i) { return veorq_u8(a.v[i], b.v[i]); });
 }
+HF_INLINE B8x64 BSelect(B8x64 mask, B8x64 a, B8x64 b) {
+  return BRegisters([&](int i) { return vbslq_u8(mask.v[i], a.v[i], b.v[i]); });
+}
 HF_INLINE B8x64 BAdd(B8x64 a, B8x64 b) {
   return BRegisters([&](int i) { return vaddq_u8(a.v[i], b.v[i]); });
 }
@@ -252,6 +255,14 @@ HF_INLINE B8x64 BShiftRight(B8x64 a) {
 template <int n>
 HF_INLINE B8x64 BShiftLeft(B8x64 a) {
   return BRegisters([&](int i) { return vshlq_n_u8(a.v[i], n); });
+}
+template <int n>
+HF_INLINE B8x64 BLooseShiftRight(B8x64 a) {
+  return BShiftRight<n>(a);
+}
+template <int n>
+HF_INLINE B8x64 BLooseShiftLeft(B8x64 a) {
+  return BShiftLeft<n>(a);
 }
 HF_INLINE B8x64 BLow4(B8x64 a) {
   return BAnd(a, BSet(0x0f));

@@ -260,6 +260,9 @@ HF_INLINE B8x64 BOr(B8x64 a, B8x64 b) {
 HF_INLINE B8x64 BXor(B8x64 a, B8x64 b) {
   return BVectors([&](int i) { return a.v[i] ^ b.v[i]; });
 }
+HF_INLINE B8x64 BSelect(B8x64 mask, B8x64 a, B8x64 b) {
+  return BVectors([&](int i) { return (a.v[i] & mask.v[i]) | (b.v[i] & ~mask.v[i]); });
+}
 HF_INLINE B8x64 BAdd(B8x64 a, B8x64 b) {
   return BVectors([&](int i) { return a.v[i] + b.v[i]; });
 }
@@ -284,6 +287,14 @@ template <int n>
 HF_INLINE B8x64 BShiftLeft(B8x64 a) {
   return BVectors(
       [&](int i) { return (U8x16)((U16x8)a.v[i] << n) & Fill(static_cast<uint8_t>((0xff << n) & 0xff)); });
+}
+template <int n>
+HF_INLINE B8x64 BLooseShiftRight(B8x64 a) {
+  return BVectors([&](int i) { return (U8x16)((U16x8)a.v[i] >> n); });
+}
+template <int n>
+HF_INLINE B8x64 BLooseShiftLeft(B8x64 a) {
+  return BVectors([&](int i) { return (U8x16)((U16x8)a.v[i] << n); });
 }
 HF_INLINE B8x64 BLow4(B8x64 a) {
   return BAnd(a, BSet(0x0f));

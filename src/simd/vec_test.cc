@@ -426,6 +426,25 @@ TEST_P(VecTest, ByteOperationsStayWithinTheirByte) {
   for (size_t i = 0; i < 64; ++i) EXPECT_EQ(out[i], four[i % 4]);
 }
 
+TEST_P(VecTest, LooseShiftsMoveTheBitsThatStay) {
+  const Bytes b = RandomBytes();
+  Bytes out;
+  for (size_t n = 1; n < 8; ++n) {
+    const int kept = 0xff >> n;
+    kernels().loose_shift_right[n](b.data(), out.data());
+    for (size_t i = 0; i < 64; ++i) ASSERT_EQ(out[i] & kept, b[i] >> n);
+    kernels().loose_shift_left[n](b.data(), out.data());
+    for (size_t i = 0; i < 64; ++i) ASSERT_EQ(out[i] >> n, b[i] & kept);
+  }
+}
+
+TEST_P(VecTest, SelectsBits) {
+  const Bytes mask = RandomBytes(), a = RandomBytes(), b = RandomBytes();
+  Bytes out;
+  kernels().bselect(mask.data(), a.data(), b.data(), out.data());
+  for (size_t i = 0; i < 64; ++i) ASSERT_EQ(out[i], (a[i] & mask[i]) | (b[i] & ~mask[i] & 255));
+}
+
 TEST_P(VecTest, CountsTheBytesThatAreGreater) {
   for (int round = 0; round < 100; ++round) {
     const Bytes n = RandomBytes(), a = RandomBytes();

@@ -25,6 +25,10 @@ template <B8x64 (*kOp)(B8x64, B8x64)>
 void ByteBinary(const uint8_t* a, const uint8_t* b, uint8_t* out) {
   BStore(out, kOp(BLoad(a), BLoad(b)));
 }
+template <B8x64 (*kOp)(B8x64, B8x64, B8x64)>
+void ByteTernary(const uint8_t* a, const uint8_t* b, const uint8_t* c, uint8_t* out) {
+  BStore(out, kOp(BLoad(a), BLoad(b), BLoad(c)));
+}
 template <I32x16 (*kOp)(I32x16, B8x64, B8x64)>
 void Dot(const int32_t* acc, const uint8_t* u, const uint8_t* s, int32_t* out) {
   IStore(out, kOp(ILoad(acc), BLoad(u), BLoad(s)));
@@ -120,9 +124,6 @@ void Broadcast4(const uint8_t* a, uint8_t* out) {
 void Broadcast16(const uint8_t* a, uint8_t* out) {
   BStore(out, BBroadcast16(a));
 }
-void CountGreater(const uint8_t* n, const uint8_t* a, const uint8_t* b, uint8_t* out) {
-  BStore(out, BCountGreater(BLoad(n), BLoad(a), BLoad(b)));
-}
 void BSetTo(uint8_t x, uint8_t* out) {
   BStore(out, BSet(x));
 }
@@ -184,7 +185,8 @@ const VecTestKernels kVecTestKernels = {
     .bsub = ByteBinary<BSub>,
     .bmin = ByteBinary<BMin>,
     .bsub_sat = ByteBinary<BSubSat>,
-    .count_greater = CountGreater,
+    .bselect = ByteTernary<BSelect>,
+    .count_greater = ByteTernary<BCountGreater>,
     .low4 = ByteUnary<BLow4>,
     .high4 = ByteUnary<BHigh4>,
     .shift_right = {nullptr, ByteUnary<BShiftRight<1>>, ByteUnary<BShiftRight<2>>, ByteUnary<BShiftRight<3>>,
@@ -193,6 +195,14 @@ const VecTestKernels kVecTestKernels = {
     .shift_left = {nullptr, ByteUnary<BShiftLeft<1>>, ByteUnary<BShiftLeft<2>>, ByteUnary<BShiftLeft<3>>,
                    ByteUnary<BShiftLeft<4>>, ByteUnary<BShiftLeft<5>>, ByteUnary<BShiftLeft<6>>,
                    ByteUnary<BShiftLeft<7>>},
+    .loose_shift_right = {nullptr, ByteUnary<BLooseShiftRight<1>>, ByteUnary<BLooseShiftRight<2>>,
+                          ByteUnary<BLooseShiftRight<3>>, ByteUnary<BLooseShiftRight<4>>,
+                          ByteUnary<BLooseShiftRight<5>>, ByteUnary<BLooseShiftRight<6>>,
+                          ByteUnary<BLooseShiftRight<7>>},
+    .loose_shift_left = {nullptr, ByteUnary<BLooseShiftLeft<1>>, ByteUnary<BLooseShiftLeft<2>>,
+                         ByteUnary<BLooseShiftLeft<3>>, ByteUnary<BLooseShiftLeft<4>>,
+                         ByteUnary<BLooseShiftLeft<5>>, ByteUnary<BLooseShiftLeft<6>>,
+                         ByteUnary<BLooseShiftLeft<7>>},
     .dot_u8i8 = Dot<DotU8I8>,
     .dot_u7i8 = Dot<DotU7I8>,
     .exp2 = Unary<Exp2>,

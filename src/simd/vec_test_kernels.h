@@ -15,6 +15,7 @@ struct VecTestKernels {
   using IntBinary = void(const int32_t* a, const int32_t* b, int32_t* out);
   using ByteUnary = void(const uint8_t* a, uint8_t* out);
   using ByteBinary = void(const uint8_t* a, const uint8_t* b, uint8_t* out);
+  using ByteTernary = void(const uint8_t* a, const uint8_t* b, const uint8_t* c, uint8_t* out);
   using Dot = void(const int32_t* acc, const uint8_t* u, const uint8_t* s, int32_t* out);
 
   Unary* copy;
@@ -33,7 +34,7 @@ struct VecTestKernels {
   float (*hsum)(const float* a);
   float (*hmax)(const float* a);
   void (*hmax_each)(const float* v, float* out);  // v: 8 vectors
-  Unary* butterfly[4];  // by log2 of the distance
+  Unary* butterfly[4];                            // by log2 of the distance
 
   void (*izero)(int32_t* out);
   void (*iset)(int32_t x, int32_t* out);
@@ -56,10 +57,12 @@ struct VecTestKernels {
   ByteBinary* lookup16;
   void (*bset)(uint8_t x, uint8_t* out);
   ByteBinary *band, *bor, *bxor, *badd, *bsub, *bmin, *bsub_sat;
-  void (*count_greater)(const uint8_t* n, const uint8_t* a, const uint8_t* b, uint8_t* out);
+  ByteTernary *bselect, *count_greater;
   ByteUnary *low4, *high4;
   ByteUnary* shift_right[8];  // by index; none by 0
   ByteUnary* shift_left[8];
+  ByteUnary* loose_shift_right[8];
+  ByteUnary* loose_shift_left[8];
   Dot *dot_u8i8, *dot_u7i8;
 
   Unary *exp2, *exp, *sigmoid, *silu, *tanh, *gelu_tanh;

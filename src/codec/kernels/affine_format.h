@@ -14,7 +14,7 @@ struct AffineFormat {
   static constexpr bool kTable = false;
   static constexpr int kZero = 1 << (kBits - 1);
   static constexpr bool kValueBias = true;
-  using Levels = PlainLevels;
+  using Levels = PlainLevels<kBits>;
 
   // Levels count from the middle code in both halves.
   HF_INLINE PackedTerms KeyTerms(F32x16 scale, F32x16 bias) { return Terms(scale, bias); }

@@ -22,10 +22,17 @@ struct Aura6Format {
     static constexpr uint8_t kLow = kAura6Middle + kAura6Lower;
     static constexpr uint8_t kHigh = kAura6Middle + kAura6Upper;
     HF_MEMBER explicit Levels(RowFormat /*format*/) {}
-    HF_MEMBER B8x64 Key(B8x64 codes) const {
+    HF_INLINE B8x64 FromLowest(B8x64 codes) {
       return BAdd(BAdd(codes, BMin(codes, BSet(kLow))), BSubSat(codes, BSet(kHigh)));
     }
-    HF_MEMBER B8x64 Value(B8x64 codes) const { return BSub(Key(codes), BSet(kAura6KeyBias)); }
+    template <int quad>
+    HF_MEMBER B8x64 Key(B8x64 upper, B8x64 lower) const {
+      return FromLowest(KeyCodes<6, quad>(upper, lower));
+    }
+    template <int quad>
+    HF_MEMBER B8x64 Value(B8x64 upper, B8x64 lower, bool odd) const {
+      return BSub(FromLowest(ValueCodes<6, true, quad>(upper, lower, odd)), BSet(kAura6KeyBias));
+    }
   };
 
   HF_INLINE ValueTerms Terms(F32x16 scale, F32x16 /*bias*/) { return {scale, Zero()}; }

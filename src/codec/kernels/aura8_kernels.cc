@@ -10,7 +10,7 @@ struct Aura8Format {
   static constexpr bool kTable = false;
   static constexpr int kZero = kAuraKeyBias;
   static constexpr bool kValueBias = false;
-  using Levels = PlainLevels;
+  using Levels = PlainLevels<kShape.bits>;
 
   HF_INLINE ValueTerms Terms(F32x16 scale, F32x16 /*bias*/) { return {scale, Zero()}; }
 

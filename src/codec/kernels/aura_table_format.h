@@ -20,19 +20,56 @@ struct AuraTableFormat {
   static constexpr int kZero = kAuraKeyBias;
   static constexpr bool kValueBias = false;
 
+  // A look-up takes four bits, so that two codes of 2 bits are looked up from the half byte that they share, each
+  // in a table of its own, and a code of 3 bits beside a bit that its table takes for either.
   struct Levels {
-    B8x64 key;
-    B8x64 value;
+    B8x64 key[2];
+    B8x64 value[2];
     HF_MEMBER explicit Levels(RowFormat format) {
       const AuraTable& table = AuraTableOf(kBits, format.dim);
-      key = BBroadcast16(table.key);
-      value = BBroadcast16(table.value);
+#pragma GCC unroll 2
+      for (int i = 0; i < 2; ++i) {
+        key[i] = BBroadcast16(table.key[i]);
+        value[i] = BBroadcast16(table.value[i]);
+      }
     }
-    HF_MEMBER B8x64 Key(B8x64 codes) const { return BLookup16(key, codes); }
-    HF_MEMBER B8x64 Value(B8x64 codes) const { return BLookup16(value, codes); }
+    static constexpr int kUpperBits = UpperPlaneBits(kBits);
+    template <int quad>
+    HF_INLINE B8x64 HalfByte(B8x64 upper) {
+      return quad * kUpperBits % 8 < 4 ? BLow4(upper) : BHigh4(upper);
+    }
+    // 3 bits: the lower bit at bit 2 beside upper ones at bits 0 and 1, at bit 1 beside upper ones at bits 2 and 3.
+    // lower: row or dim quads 0 to 3 at bits 0 to 3.
+    template <int quad>
+    HF_INLINE B8x64 Beside(B8x64 half, B8x64 lower) {
+      if constexpr (quad == 0) return BSelect(BSet(0xf3), half, BLooseShiftLeft<2>(lower));
+      if constexpr (quad == 1) return BSelect(BSet(0xfc), half, lower);
+      if constexpr (quad == 2) return BSelect(BSet(0xf3), half, lower);
+      if constexpr (quad == 3) return BSelect(BSet(0xfc), half, BLooseShiftRight<2>(lower));
+    }
+    // The table of a quad.
+    template <int quad>
+    static constexpr int kWhich = kBits == 4 ? 0 : quad % 2;
+
+    template <int quad>
+    HF_MEMBER B8x64 Key(B8x64 upper, B8x64 lower) const {
+      B8x64 index = HalfByte<quad>(upper);
+      if constexpr (kBits == 3) {
+        index = Beside<quad % 4>(index, quad < 4 ? lower : BLooseShiftRight<4>(lower));
+      }
+      return BLookup16(key[kWhich<quad>], index);
+    }
+    template <int quad>
+    HF_MEMBER B8x64 Value(B8x64 upper, B8x64 lower, bool odd) const {
+      B8x64 index = HalfByte<quad>(upper);
+      if constexpr (kBits == 3) index = Beside<quad>(index, odd ? BLooseShiftRight<4>(lower) : lower);
+      return BLookup16(value[kWhich<quad>], index);
+    }
   };
 
-  HF_INLINE ValueTerms Terms(F32x16 scale, F32x16 /*bias*/) { return {scale, Zero()}; }
+  HF_INLINE ValueTerms Terms(F32x16 scale, F32x16 /*bias*/) {
+    return {scale, Zero()};
+  }
 
   struct Encoder {
     static constexpr int kLevels = 1 << (kBits - 1);  // positive ones

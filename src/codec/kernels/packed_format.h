@@ -7,11 +7,13 @@
 //     static constexpr int kZero;            // of K levels: value = scale * (level - kZero) + bias
 //     static constexpr bool kValueBias;      // V rows add a bias (PackedTerms::bias)
 //
-//     // Built once a call; holds what the lookups need in registers.
+//     // Built once a call; holds what the lookups need in registers. The levels of a quad of a K unit, unsigned
+//     // bytes, or of a row quad of a V column, signed ones, from the vectors that hold its bits. Formats that
+//     // need no more than the codes have them from KeyCodes and ValueCodes.
 //     struct Levels {
 //       explicit Levels(RowFormat format);
-//       B8x64 Key(B8x64 codes);     // K levels, unsigned bytes; identity where kTable is false
-//       B8x64 Value(B8x64 codes);   // V levels, signed bytes; only asked where kTable is true
+//       template <int quad> B8x64 Key(B8x64 upper, B8x64 lower);
+//       template <int quad> B8x64 Value(B8x64 upper, B8x64 lower, bool odd);
 //     };
 //     // From a group's stored scales and biases of 16 rows to those that fit kZero. Only asked where
 //     // kShape.bias; elsewhere the stored scale is it.
@@ -49,13 +51,6 @@ struct PackedTerms {
 };
 
 using ValueTerms = PackedTerms;
-
-// Levels of codecs whose codes are the levels.
-struct PlainLevels {
-  HF_MEMBER explicit PlainLevels(RowFormat /*format*/) {}
-  HF_MEMBER B8x64 Key(B8x64 codes) const { return codes; }
-  HF_MEMBER B8x64 Value(B8x64 codes) const { return codes; }
-};
 
 // How codes of `kBits` bits lie in vectors.
 template <int kBits>
@@ -114,5 +109,19 @@ HF_INLINE B8x64 ValueCodes(B8x64 upper, B8x64 lower, bool odd) {
     return high;
   }
 }
+
+// Levels of codecs whose codes are the levels.
+template <int kBits>
+struct PlainLevels {
+  HF_MEMBER explicit PlainLevels(RowFormat /*format*/) {}
+  template <int quad>
+  HF_MEMBER B8x64 Key(B8x64 upper, B8x64 lower) const {
+    return KeyCodes<kBits, quad>(upper, lower);
+  }
+  template <int quad>
+  HF_MEMBER B8x64 Value(B8x64 upper, B8x64 lower, bool odd) const {
+    return ValueCodes<kBits, false, quad>(upper, lower, odd);
+  }
+};
 
 }  // namespace holdfast::HOLDFAST_ISA_NS

@@ -129,7 +129,7 @@ struct PackedKeys {
 #pragma GCC unroll 16
       for (int t = 0; t < T; ++t) {
         if constexpr (quad % P::kUpperQuads == 0) upper[t] = BLoad(upper_at[t] + quad / P::kUpperQuads * 64);
-        k[t] = levels.Key(KeyCodes<kBits, quad>(upper[t], lower[t]));
+        k[t] = levels.template Key<quad>(upper[t], lower[t]);
       }
 #pragma GCC unroll 16
       for (int q = 0; q < Q; ++q) {
@@ -265,11 +265,12 @@ struct PackedKeys {
   // The K half as a latent row's V: levels are taken out of their lanes by a dot with a unit byte.
   struct LatentRows {
     template <int quad>
-    HF_INLINE B8x64 QuadCodes(const std::byte* upper, B8x64 lower, int which) {
+    HF_INLINE B8x64 QuadLevels(const typename Format::Levels& levels, const std::byte* upper, B8x64 lower,
+                               int which) {
       if constexpr (quad + 1 < P::kUnitQuads) {
-        if (which != quad) return QuadCodes<quad + 1>(upper, lower, which);
+        if (which != quad) return QuadLevels<quad + 1>(levels, upper, lower, which);
       }
-      return KeyCodes<kBits, quad>(BLoad(upper + quad / P::kUpperQuads * 64), lower);
+      return levels.template Key<quad>(BLoad(upper + quad / P::kUpperQuads * 64), lower);
     }
 
     HF_INLINE void Load4(const std::byte* tile, int d, RowFormat row, F32x16* x) {
@@ -277,15 +278,15 @@ struct PackedKeys {
       const typename Format::Levels levels(row);
       const int unit = d / KUnitDims(kBits);
       const B8x64 lower = P::kHasLower ? BLoad(tile + KLowerPlaneAt(kBits, row.dim) + unit * 64) : B8x64{};
-      const B8x64 codes = levels.Key(
-          QuadCodes<0>(tile + unit * P::kUnitVectors * 64, lower, d % KUnitDims(kBits) / kQuadDims));
+      const B8x64 quad = QuadLevels<0>(levels, tile + unit * P::kUnitVectors * 64, lower,
+                                       d % KUnitDims(kBits) / kQuadDims);
       const int group = d / PackedGroupDims(kShape, row);
       const std::byte* at = tile + KScalesAt(kBits, row.dim) + group * PackedGroupBytes(kShape);
       PackedTerms terms = {LoadF16(at), Zero()};
       if constexpr (kShape.bias) terms = Format::KeyTerms(terms.scale, LoadF16(at + kPackedScaleBytes));
 #pragma GCC unroll 4
       for (int j = 0; j < 4; ++j) {
-        const F32x16 level = ToF32(DotU8I8(ISet(-Format::kZero), codes, BBroadcast4(kUnit[j])));
+        const F32x16 level = ToF32(DotU8I8(ISet(-Format::kZero), quad, BBroadcast4(kUnit[j])));
         x[j] = kShape.bias ? Fma(level, terms.scale, terms.bias) : Mul(level, terms.scale);
       }
     }

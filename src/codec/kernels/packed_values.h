@@ -200,8 +200,7 @@ struct PackedValues {
         const int vector = n * P::kColumnVectors + quad / P::kUpperQuads;
         if constexpr (quad % P::kUpperQuads == 0) upper[n] = BLoad(upper_at + vector * 64);
         const bool odd = N == 1 ? odd_column : n % 2 == 1;
-        v[n] = ValueCodes<kBits, Format::kTable, quad>(upper[n], lower[n], odd);
-        if constexpr (Format::kTable) v[n] = levels.Value(v[n]);
+        v[n] = levels.template Value<quad>(upper[n], lower[n], odd);
       }
 #pragma GCC unroll 16
       for (int q = 0; q < Q; ++q) {

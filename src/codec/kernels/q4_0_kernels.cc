@@ -11,7 +11,7 @@ struct Format {
   static constexpr bool kTable = false;
   static constexpr int kZero = 8;
   static constexpr bool kValueBias = true;
-  using Levels = PlainLevels;
+  using Levels = PlainLevels<kShape.bits>;
 
   // V tiles of a block with a negative scale hold 15 - code (q4_0.cc).
   HF_INLINE PackedTerms Terms(F32x16 scale, F32x16 /*bias*/) { return {Abs(scale), Max(Neg(scale), Zero())}; }

@@ -11,7 +11,7 @@ struct Format {
   static constexpr bool kTable = false;
   static constexpr int kZero = 128;
   static constexpr bool kValueBias = false;
-  using Levels = PlainLevels;
+  using Levels = PlainLevels<kShape.bits>;
 
   HF_INLINE PackedTerms Terms(F32x16 scale, F32x16 bias) { return {scale, bias}; }
 
