@@ -82,13 +82,14 @@ void PrintReport(const Eval& e, const Schemes& schemes, const QualityReport& rep
   }
 }
 
-std::string PlotOf(const Eval& e, const Schemes& schemes, const QualityReport& report) {
+std::string PlotOf(const Eval& e, const std::string& model, const Schemes& schemes,
+                   const QualityReport& report) {
   std::vector<QualityPoint> points{{"f16", report.reference.bytes_per_token, 0.0}};
   for (size_t i = 0; i < schemes.names.size(); ++i) {
     if (report.schemes[i].kld_max > 0.0)
       points.push_back({schemes.names[i], report.schemes[i].bytes_per_token, report.schemes[i].kld_mean});
   }
-  const std::string title = std::to_string(report.reference.chunks) + " chunks of " +
+  const std::string title = model + ", " + std::to_string(report.reference.chunks) + " chunks of " +
                             std::to_string(e.context) + " tokens" + (e.exact ? ", exact products" : "");
   return QualityPlot(title, points);
 }
@@ -117,7 +118,7 @@ Status RunQuality(const Eval& e, Engine& engine, const std::string& text, const 
   bar.Clear();
   PrintReport(e, schemes, *report);
   if (!svg) return OkStatus();
-  svg->stream() << PlotOf(e, schemes, *report);
+  svg->stream() << PlotOf(e, engine.info().name, schemes, *report);
   return svg->Finish();
 }
 

@@ -3,6 +3,7 @@
 #include <cstdio>
 
 #include "cli/commands.h"
+#include "cli/layer_figures.h"
 #include "cli/npy.h"
 
 namespace holdfast::cli {
@@ -16,43 +17,10 @@ struct Inspect {
   bool layer_trace = false;
 };
 
-Result<Json> LayerJson(const LayerInfo& layer, int index, const CacheConfig& config) {
-  const LayerConfig& c = layer.cache;
-  auto row_bytes = RowBytes(c);
-  if (!row_bytes.ok()) return row_bytes.status();
-  auto plan = PlanLayer(config, index, config.max_context);
-  if (!plan.ok()) return plan.status();
-  Json json;
-  json["layer"] = index;
-  json["layout"] = LayoutName(c.layout.id);
-  if (c.layout.id == LayoutId::kWindow) {
-    json["window_tokens"] = c.layout.window_tokens;
-    json["sink_tokens"] = c.layout.sink_tokens;
-  }
-  json["k_codec"] = CodecSpecName(c.k_codec);
-  json["v_codec"] = CodecSpecName(c.v_codec);
-  json["storage"] = StorageName(config.storage);
-  json["q_heads"] = layer.q_heads;
-  json["kv_heads"] = c.kv_heads;
-  json["k_dim"] = c.shape.k_dim;
-  json["v_dim"] = c.shape.v_dim;
-  json["rope_base"] = layer.rope_base;
-  json["bytes_per_token"] = *row_bytes;
-  json["planned_bytes"] = plan->total_bytes();
-  return json;
-}
-
 Result<Json> ModelJson(const Engine& engine, const CacheConfig& config) {
   const ModelInfo& info = engine.info();
-  Json layers = Json::array();
-  int64_t bytes_per_token = 0;
-  const auto infos = engine.Layers(config);
-  for (size_t i = 0; i < infos.size(); ++i) {
-    auto layer = LayerJson(infos[i], static_cast<int>(i), config);
-    if (!layer.ok()) return layer.status();
-    bytes_per_token += (*layer)["bytes_per_token"].get<int64_t>();
-    layers.push_back(std::move(*layer));
-  }
+  auto layers = LayersJson(engine.Layers(config), config);
+  if (!layers.ok()) return layers.status();
   auto plan = PlanCache(config, config.max_context);
   if (!plan.ok()) return plan.status();
   Json json;
@@ -68,9 +36,9 @@ Result<Json> ModelJson(const Engine& engine, const CacheConfig& config) {
   json["context_length"] = info.context_length;
   json["weight_bytes"] = info.weight_bytes;
   json["max_context"] = config.max_context;
-  json["bytes_per_token"] = bytes_per_token;
+  json["bytes_per_token"] = BytesPerToken(*layers);
   json["planned_bytes"] = plan->total_bytes();
-  json["layers"] = std::move(layers);
+  json["layers"] = std::move(*layers);
   return json;
 }
 
@@ -80,18 +48,8 @@ void PrintModel(const Json& json) {
       std::printf("%-16s %s\n", key.c_str(),
                   value.is_string() ? value.get<std::string>().c_str() : value.dump().c_str());
   }
-  std::printf("\n%5s %-8s %8s %-6s %-6s %-10s %7s %5s %11s %14s\n", "layer", "layout", "window", "k", "v",
-              "storage", "heads", "dim", "bytes/token", "planned bytes");
-  for (const Json& l : json["layers"]) {
-    const std::string heads = l["q_heads"].dump() + "/" + l["kv_heads"].dump();
-    std::printf("%5d %-8s %8s %-6s %-6s %-10s %7s %5d %11lld %14lld\n", l["layer"].get<int>(),
-                l["layout"].get<std::string>().c_str(),
-                l.value("window_tokens", Json()).is_null() ? "-" : l["window_tokens"].dump().c_str(),
-                l["k_codec"].get<std::string>().c_str(), l["v_codec"].get<std::string>().c_str(),
-                l["storage"].get<std::string>().c_str(), heads.c_str(), l["k_dim"].get<int>(),
-                static_cast<long long>(l["bytes_per_token"].get<int64_t>()),
-                static_cast<long long>(l["planned_bytes"].get<int64_t>()));
-  }
+  std::printf("\n");
+  PrintLayers(json["layers"]);
 }
 
 // Statistics of chunks joined into one row a layer.

@@ -13,6 +13,8 @@ void AddInspect(CLI::App& program, Action& action);
 void AddEval(CLI::App& program, Action& action);
 void AddCalibrate(CLI::App& program, Action& action);
 void AddBench(CLI::App& program, Action& action);
+void AddPlan(CLI::App& program, Action& action);
+void AddMatrix(CLI::App& program, Action& action);
 void AddModels(CLI::App& program, Action& action);
 
 }  // namespace holdfast::cli

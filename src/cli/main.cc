@@ -72,6 +72,8 @@ int main(int argc, char** argv) {
   AddEval(program, action);
   AddCalibrate(program, action);
   AddBench(program, action);
+  AddPlan(program, action);
+  AddMatrix(program, action);
   AddModels(program, action);
   RefuseEmptyValues(program);
   try {

@@ -86,6 +86,10 @@ Axes AxesOf(const std::vector<QualityPoint>& points) {
 std::string Grid(const Axes& axes) {
   std::string svg;
   for (int decade = axes.low_decade; decade <= axes.high_decade; ++decade) {
+    for (int i = 2; i < 10 && decade < axes.high_decade; ++i) {
+      const double between = axes.Y(i * std::pow(10.0, decade));
+      svg += Line(kLeft, between, kRight, between, "#f3f3f3");
+    }
     const double y = axes.Y(std::pow(10.0, decade));
     svg += Line(kLeft, y, kRight, y, "#ddd") + Text(kLeft - 8, y + 4, "end", "1e" + std::to_string(decade));
   }

@@ -8,7 +8,7 @@ namespace {
 
 TEST(BenchAttention, CachesThatDoNotFitTheMemoryAreRefusedBeforeAnyIsBuilt) {
   AttentionBenchOptions options;
-  options.codecs = {CodecId::kF32};
+  options.codecs = {KvSpec{CodecId::kF32, CodecId::kF32}};
   options.storages = {StorageId::kContiguous};
   options.rows = {int64_t{1} << 24};
   options.q_heads = options.kv_heads = 64;  // 8 TiB in four layers
