@@ -24,11 +24,12 @@ Result<BlockId> BlockAllocator::Allocate() {
     refs_[static_cast<size_t>(id)] = 1;
     return static_cast<BlockId>(id);
   }
-  if (max_blocks_ > 0 && capacity_blocks() >= max_blocks_) {
+  const auto handed_out = static_cast<int64_t>(refs_.size());
+  if (max_blocks_ > 0 && handed_out >= max_blocks_) {
     return ResourceExhausted("allocate block: all " + std::to_string(max_blocks_) + " blocks are in use");
   }
   refs_.push_back(1);
-  return static_cast<BlockId>(capacity_blocks() - 1);
+  return static_cast<BlockId>(handed_out);
 }
 
 void BlockAllocator::AddRef(BlockId id) {
@@ -49,11 +50,7 @@ int32_t BlockAllocator::refs(BlockId id) const {
 }
 
 int64_t BlockAllocator::live_blocks() const {
-  return capacity_blocks() - static_cast<int64_t>(free_.size());
-}
-
-int64_t BlockAllocator::capacity_blocks() const {
-  return static_cast<int64_t>(refs_.size());
+  return static_cast<int64_t>(refs_.size() - free_.size());
 }
 
 }  // namespace holdfast

@@ -26,7 +26,6 @@ class BlockAllocator {
 
   int32_t refs(BlockId id) const;  // 0 for a free id
   int64_t live_blocks() const;
-  int64_t capacity_blocks() const;  // ids ever handed out
 
  private:
   int64_t max_blocks_;

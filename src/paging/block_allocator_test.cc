@@ -14,7 +14,7 @@ TEST(BlockAllocator, HandsOutTheLowestFreeIdFirst) {
   EXPECT_EQ(ids.Allocate().value(), static_cast<BlockId>(1));
   EXPECT_EQ(ids.Allocate().value(), static_cast<BlockId>(3));
   EXPECT_EQ(ids.Allocate().value(), static_cast<BlockId>(5));
-  EXPECT_EQ(ids.capacity_blocks(), 6);
+  EXPECT_EQ(ids.live_blocks(), 6);
 }
 
 TEST(BlockAllocator, ABlockIsFreeWhenItsLastOwnerReleasesIt) {

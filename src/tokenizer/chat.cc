@@ -135,20 +135,14 @@ std::string DefaultSystemMessage(std::string_view chat_template) {
 }
 
 Result<std::string> FormatChat(ChatFormat format, std::span<const ChatMessage> messages,
-                               bool add_generation_prompt, std::string_view default_system, bool first_turn) {
+                               bool add_generation_prompt, std::string_view default_system) {
   if (format == ChatFormat::kNone) return FailedPrecondition("chat: the model has no chat format");
   const bool is_chat_ml = format == ChatFormat::kChatMl;
-  Result<std::string> text = is_chat_ml
-                                 ? FormatChatMl(messages, first_turn ? default_system : std::string_view())
-                                 : FormatGemma(messages);
+  Result<std::string> text = is_chat_ml ? FormatChatMl(messages, default_system) : FormatGemma(messages);
   if (text.ok() && add_generation_prompt) {
     *text += is_chat_ml ? "<|im_start|>assistant\n" : "<start_of_turn>model\n";
   }
   return text;
-}
-
-std::string_view AfterEndOfTurn(ChatFormat format) {
-  return format == ChatFormat::kNone ? "" : "\n";
 }
 
 }  // namespace holdfast

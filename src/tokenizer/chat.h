@@ -26,16 +26,11 @@ std::string DefaultSystemMessage(std::string_view chat_template);
 
 // The prompt's text, control tokens written out (tokenise with parse_special) except BOS, which is the
 // tokenizer's rule. add_generation_prompt: ends where the assistant is to speak. Equal to the model's own
-// Jinja template when default_system is its DefaultSystemMessage. first_turn: false leaves out what only
-// begins a conversation (ChatML's default system message), for a cache that goes on over turns;
-// AfterEndOfTurn then joins the parts. Errors: kInvalidArgument for a role that the format does not have or
-// not at that place (Gemma: users and assistants alternate, beginning with a user, and a system message comes
-// first and is written into the first user's), kFailedPrecondition for kNone.
+// Jinja template when default_system is its DefaultSystemMessage; empty: no system turn but the
+// conversation's own. Errors: kInvalidArgument for a role that the format does not have or not at that place
+// (Gemma: users and assistants alternate, beginning with a user, and a system message comes first and is
+// written into the first user's), kFailedPrecondition for kNone.
 Result<std::string> FormatChat(ChatFormat format, std::span<const ChatMessage> messages,
-                               bool add_generation_prompt, std::string_view default_system = {},
-                               bool first_turn = true);
-
-// What the template writes between an end-of-turn token and the next turn.
-std::string_view AfterEndOfTurn(ChatFormat format);
+                               bool add_generation_prompt, std::string_view default_system = {});
 
 }  // namespace holdfast

@@ -51,13 +51,12 @@ TEST(Chat, DefaultSystemMessageIsTheTemplatesLiteral) {
   EXPECT_EQ(DefaultSystemMessage("{{ '<|im_start|>' + message['role'] }}<|im_end|>"), "");
 }
 
-TEST(Chat, LaterTurnsLeaveOutTheDefaultSystemMessage) {
+TEST(Chat, TheDefaultSystemMessageIsWrittenWhereOneIsGiven) {
   const ChatMessage message{"user", "Hi"};
-  EXPECT_EQ(*FormatChat(ChatFormat::kChatMl, {&message, 1}, true, "Be kind.", false),
+  EXPECT_EQ(*FormatChat(ChatFormat::kChatMl, {&message, 1}, true),
             "<|im_start|>user\nHi<|im_end|>\n<|im_start|>assistant\n");
   EXPECT_EQ(*FormatChat(ChatFormat::kChatMl, {&message, 1}, false, "Be kind."),
             "<|im_start|>system\nBe kind.<|im_end|>\n<|im_start|>user\nHi<|im_end|>\n");
-  EXPECT_EQ(AfterEndOfTurn(ChatFormat::kChatMl), "\n");
 }
 
 TEST(Chat, RefusesRolesTheFormatDoesNotHave) {
