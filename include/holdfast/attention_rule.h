@@ -5,7 +5,8 @@ namespace holdfast {
 
 // score = scale * <q, k>; where softcap > 0: score = softcap * tanh(score / softcap) (Gemma 2).
 // sink_logits, where not null: [q_heads], one more logit per head that takes weight and adds no value
-// (gpt-oss). The array must outlive the call.
+// (gpt-oss); -inf: none for that head. The array must outlive the call. scale, softcap and logits must be
+// finite, softcap >= 0.
 struct AttentionRule {
   float scale = 1.0f;
   float softcap = 0.0f;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <memory>
 #include <new>
 #include <string>
@@ -115,6 +116,7 @@ struct KvBatch::State {
   Status CheckStepsOpen(const char* operation);
   Status CheckAttend(LayerId layer, int q_heads) const;
   Status CheckPointers(LayerId layer, const float* q, const float* k, const float* v, const float* out) const;
+  Status CheckRule(LayerId layer, int q_heads, const AttentionRule& rule) const;
   Status CheckRows(LayerId layer, const float* k, const float* v, const LayerTransform::Rows& rows) const;
   bool NextPieces(LayerId layer);
   void AppendPieces(const float* k, const float* v);
@@ -172,6 +174,7 @@ Status KvBatch::Attend(LayerId layer, int q_heads, const float* q, const float* 
   HF_RETURN_IF_ERROR(state_->CheckStepsOpen("attend"));
   HF_RETURN_IF_ERROR(state_->CheckAttend(layer, q_heads));
   HF_RETURN_IF_ERROR(state_->CheckPointers(layer, q, k, v, out));
+  HF_RETURN_IF_ERROR(state_->CheckRule(layer, q_heads, rule));
   const Status attended = state_->AttendLayer(layer, q_heads, q, k, v, rule, out);
   if (!attended.ok()) static_cast<void>(state_->Abort());
   return attended;
@@ -235,6 +238,25 @@ Status KvBatch::State::CheckPointers(LayerId layer, const float* q, const float*
   if (null == nullptr) return OkStatus();
   return InvalidArgument("attend: " + std::string(null) + " of layer " +
                          std::to_string(static_cast<int>(layer)) + " is null");
+}
+
+// What is not a number in the rule would make every output one too.
+Status KvBatch::State::CheckRule(LayerId layer, int q_heads, const AttentionRule& rule) const {
+  const auto refuse = [layer](const std::string& what, float value, const char* limit) {
+    return InvalidArgument("attend: " + what + " of layer " + std::to_string(static_cast<int>(layer)) +
+                           " is " + std::to_string(value) + ", must be " + limit);
+  };
+  if (!std::isfinite(rule.scale)) return refuse("scale", rule.scale, "finite");
+  if (!std::isfinite(rule.softcap) || rule.softcap < 0.0f) {
+    return refuse("softcap", rule.softcap, "finite and >= 0");
+  }
+  if (rule.sink_logits == nullptr) return OkStatus();
+  for (int head = 0; head < q_heads; ++head) {
+    const float logit = rule.sink_logits[head];
+    if (std::isfinite(logit) || logit == -std::numeric_limits<float>::infinity()) continue;
+    return refuse("sink logit of head " + std::to_string(head), logit, "finite, or -inf for none");
+  }
+  return OkStatus();
 }
 
 // All slices before any is appended: a refusal leaves every sequence's layer as it was. Checked are the rows

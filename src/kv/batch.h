@@ -45,8 +45,8 @@ class KvBatch {
   //   k [tokens, kv_heads, k_dim]
   //   v [tokens, kv_heads, v_dim], null for a latent row
   //   out [tokens, q_heads, v_dim]
-  // A layer is attended exactly once a batch, layers in any order. A wrong layer, q_heads or null is an error
-  // that changes nothing. A value that a codec cannot carry (kInvalidArgument: names layer, slice, position,
+  // A layer is attended exactly once a batch, layers in any order. A wrong layer, q_heads or null, or a rule
+  // whose numbers are none, is an error that changes nothing. A value that a codec cannot carry (kInvalidArgument: names layer, slice, position,
   // head, dim, value, limit) and want of scratch (kResourceExhausted) abort the batch: sequences are as
   // before Begin (see SequenceCache::AbortStep for the exceptions: damage, and that a window may have fewer
   // tokens to rewind). A sequence that was cleared since Begin aborts the batch too (kFailedPrecondition).

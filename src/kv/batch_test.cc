@@ -321,6 +321,36 @@ TEST_P(BatchInEveryStorage, WrongCallsAreNamedAndLeaveTheBatchOpen) {
   EXPECT_EQ(a.cache->length(), 1);
 }
 
+TEST_P(BatchInEveryStorage, ARuleThatIsNoNumberIsRefusedBeforeAnythingIsAppended) {
+  constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
+  constexpr float kInf = std::numeric_limits<float>::infinity();
+  const CacheConfig config = Config(CodecId::kF16, GetParam());
+  Text a{1, harness_.NewCache(config)};
+  Result<KvBatch> batch = harness_.Begin({{a.cache.get(), 1}});
+  ASSERT_TRUE(batch.ok());
+  const auto rows = Fill(1, 0, 1, kQHeads * kKDim);
+  std::vector<float> out(kQHeads * kVDim), plain(out.size());
+  const auto attend = [&](int layer, const AttentionRule& rule, std::vector<float>& to) {
+    return batch->Attend(LayerId{layer}, kQHeads, rows.data(), rows.data(), rows.data(), rule, to.data());
+  };
+  EXPECT_EQ(attend(1, {.scale = kNan}, out).message(), "attend: scale of layer 1 is nan, must be finite");
+  EXPECT_EQ(attend(1, {.scale = -kInf}, out).message(), "attend: scale of layer 1 is -inf, must be finite");
+  for (const float bad : {kNan, kInf, -1.0f}) {
+    EXPECT_EQ(attend(0, {.softcap = bad}, out).message(),
+              "attend: softcap of layer 0 is " + std::to_string(bad) + ", must be finite and >= 0");
+  }
+  float logits[kQHeads] = {0.0f, 1.0f, kNan, 2.0f};
+  const Status bad_sink = attend(0, {.sink_logits = logits}, out);
+  EXPECT_EQ(bad_sink.code(), StatusCode::kInvalidArgument);
+  EXPECT_EQ(bad_sink.message(),
+            "attend: sink logit of head 2 of layer 0 is nan, must be finite, or -inf for none");
+  for (float& logit : logits) logit = -kInf;
+  EXPECT_TRUE(attend(0, {.sink_logits = logits}, out).ok());
+  EXPECT_TRUE(attend(1, {}, plain).ok());
+  EXPECT_EQ(out, plain) << "one visible token in either layer: no sink takes weight from it";
+  EXPECT_TRUE(batch->Commit().ok());
+}
+
 INSTANTIATE_TEST_SUITE_P(All, BatchInEveryStorage, ::testing::ValuesIn(AllStorages()),
                          [](const auto& param) { return std::string(StorageName(param.param)); });
 
