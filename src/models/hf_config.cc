@@ -1,8 +1,11 @@
 #include "models/hf_config.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
+#include <algorithm>
 #include <cmath>
+#include <initializer_list>
 
 #include "base/mapped_file.h"
 #include "base/status_macros.h"
@@ -170,19 +173,28 @@ Status ReadShared(JsonKeys& keys, const Defaults& defaults, ModelConfig& config)
   return keys.RefuseUnless("use_bidirectional_attention", false);
 }
 
-Status RefuseLayerTypesOtherThan(JsonKeys& keys, std::string_view only) {
+constexpr std::string_view kFullAttention = "full_attention", kSlidingAttention = "sliding_attention";
+
+// The type of every layer, each one of `supported`; nothing where the file names none.
+Result<std::vector<std::string>> ReadLayerTypes(JsonKeys& keys, int layers,
+                                                std::initializer_list<std::string_view> supported) {
+  std::vector<std::string> read;
   const json* types = keys.Get("layer_types");
-  if (types == nullptr) return OkStatus();
-  if (!types->is_array()) return InvalidArgument(keys.Where("key \"layer_types\" is not an array"));
-  for (size_t i = 0; i < types->size(); ++i) {
-    const json& type = (*types)[i];
-    if (type.is_string() && type.get_ref<const std::string&>() == only) continue;
-    const std::string found =
-        type.is_string() ? Quoted(type.get_ref<const std::string&>()) : JsonTypeName(type);
-    return Unimplemented(keys.Where(
-        fmt::format("key \"layer_types\" is {} at layer {}, supported is {}", found, i, Quoted(only))));
+  if (types == nullptr) return read;
+  if (!types->is_array() || types->size() != static_cast<size_t>(layers)) {
+    return InvalidArgument(
+        keys.Where(fmt::format("key \"layer_types\" is not an array of {} values, one a layer", layers)));
   }
-  return OkStatus();
+  for (const json& type : *types) {
+    const std::string name = type.is_string() ? type.get<std::string>() : "";
+    if (std::find(supported.begin(), supported.end(), name) == supported.end()) {
+      return Unimplemented(keys.Where(fmt::format("key \"layer_types\" is {} at layer {}, supported is {}",
+                                                  type.is_string() ? Quoted(name) : JsonTypeName(type),
+                                                  read.size(), fmt::join(supported, " and "))));
+    }
+    read.push_back(name);
+  }
+  return read;
 }
 
 Status ReadLlama(JsonKeys& keys, const json& object, bool is_mistral, ModelConfig& config) {
@@ -199,7 +211,8 @@ Status ReadLlama(JsonKeys& keys, const json& object, bool is_mistral, ModelConfi
     layer.layout = {LayoutId::kWindow, window, 0};
   }
   const bool windowed = layer.layout.id == LayoutId::kWindow;
-  HF_RETURN_IF_ERROR(RefuseLayerTypesOtherThan(keys, windowed ? "sliding_attention" : "full_attention"));
+  HF_RETURN_IF_ERROR(
+      ReadLayerTypes(keys, config.layers, {windowed ? kSlidingAttention : kFullAttention}).status());
   config.attention.assign(static_cast<size_t>(config.layers), layer);
   return keys.CheckAllRead(kHarmless);
 }
@@ -209,25 +222,10 @@ Result<std::vector<bool>> ReadGemma3LayerTypes(JsonKeys& keys, int layers) {
   std::vector<bool> windowed(static_cast<size_t>(layers));
   HF_ASSIGN_OR_RETURN(const int64_t period,
                       keys.CountOr("sliding_window_pattern", ModelLimits::kMaxLayers, kGemma3WindowPeriod));
-  const json* types = keys.Get("layer_types");
-  if (types == nullptr) {
-    for (size_t i = 0; i < windowed.size(); ++i) windowed[i] = (i + 1) % static_cast<size_t>(period) != 0;
-    return windowed;
-  }
-  if (!types->is_array() || types->size() != windowed.size()) {
-    return InvalidArgument(keys.Where(
-        fmt::format("key \"layer_types\" is not an array of {} values, one a layer", windowed.size())));
-  }
+  HF_ASSIGN_OR_RETURN(const std::vector<std::string> types,
+                      ReadLayerTypes(keys, layers, {kFullAttention, kSlidingAttention}));
   for (size_t i = 0; i < windowed.size(); ++i) {
-    const json& type = (*types)[i];
-    if (type != "full_attention" && type != "sliding_attention") {
-      const std::string found =
-          type.is_string() ? Quoted(type.get_ref<const std::string&>()) : JsonTypeName(type);
-      return Unimplemented(keys.Where(fmt::format(
-          "key \"layer_types\" is {} at layer {}, supported are full_attention and sliding_attention", found,
-          i)));
-    }
-    windowed[i] = type == "sliding_attention";
+    windowed[i] = types.empty() ? (i + 1) % static_cast<size_t>(period) != 0 : types[i] == kSlidingAttention;
   }
   return windowed;
 }

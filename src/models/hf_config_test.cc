@@ -81,6 +81,12 @@ TEST(HfConfig, Llama3RopeIsReadOldAndNew) {
   }
 }
 
+TEST(HfConfig, ARopeBaseMayBeWrittenTwiceIfItIsTheSame) {
+  const auto config = Read(With(Llama(), {{"rope_theta", 5e5}, {"rope_parameters", {{"rope_theta", 5e5}}}}));
+  ASSERT_TRUE(config.ok()) << config.status().message();
+  EXPECT_EQ(config->attention[0].rope_base, 5e5);
+}
+
 TEST(HfConfig, LinearRopeIsReadUnderItsOldName) {
   const auto config = Read(With(Llama(), {{"rope_scaling", {{"type", "linear"}, {"factor", 2.0}}}}));
   ASSERT_TRUE(config.ok()) << config.status().message();
@@ -281,6 +287,25 @@ std::vector<Refused> BadValues() {
        With(Llama(), {{"rope_scaling", json::object()}, {"rope_parameters", json::object()}}),
        kInvalid,
        {"rope_scaling", "rope_parameters"}},
+      {"TwoRopeBases",
+       With(Llama(), {{"rope_theta", 5e5}, {"rope_parameters", {{"rope_theta", 1e4}}}}),
+       kInvalid,
+       {"rope_parameters", "\"rope_theta\" is 10000", "of the config is 500000"}},
+      {"TwoRopeBasesOfAScaling",
+       With(Llama(), {{"rope_theta", 5e5},
+                      {"rope_scaling", {{"type", "linear"}, {"factor", 2.0}, {"rope_theta", 1e4}}}}),
+       kInvalid,
+       {"rope_scaling", "\"rope_theta\" is 10000", "of the config is 500000"}},
+      {"TwoFullBases",
+       With(Gemma3(),
+            {{"rope_theta", 1e6}, {"rope_parameters", {{"full_attention", {{"rope_theta", 2e6}}}}}}),
+       kInvalid,
+       {"full_attention", "\"rope_theta\" is 2000000", "key \"rope_theta\" of the config is 1000000"}},
+      {"TwoSlidingBases",
+       With(Gemma3(), {{"rope_local_base_freq", 1e4},
+                       {"rope_parameters", {{"sliding_attention", {{"rope_theta", 3e4}}}}}}),
+       kInvalid,
+       {"sliding_attention", "is 30000", "key \"rope_local_base_freq\" of the config is 10000"}},
       {"TwoRopeTypes",
        With(Llama(), {{"rope_scaling", {{"type", "linear"}, {"rope_type", "yarn"}}}}),
        kInvalid,
@@ -288,6 +313,10 @@ std::vector<Refused> BadValues() {
       {"Epsilon", With(Llama(), {{"rms_norm_eps", 0}}), kOutOfRange, {"norm epsilon is 0"}},
       {"QueryScalar", With(Gemma3(), {{"query_pre_attn_scalar", -1}}), kOutOfRange, {"attention scale"}},
       {"NoWindow", With(Gemma3(), {{"sliding_window", nullptr}}), kInvalid, {"sliding_window"}},
+      {"LayerTypesLengthOfLlama",
+       With(Llama(), {{"layer_types", {"full_attention"}}}),
+       kInvalid,
+       {"layer_types", "2 values"}},
       {"LayerTypesLength",
        With(Gemma3(2), {{"layer_types", {"full_attention"}}}),
        kInvalid,

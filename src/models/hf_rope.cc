@@ -12,6 +12,28 @@ namespace {
 
 using nlohmann::json;
 
+// A base at the top of the config, beside descriptions that may name one too.
+struct TopBase {
+  std::string_view key;
+  bool given = false;
+  double base = 0.0;  // the family's default where it was not given
+};
+
+Result<TopBase> ReadTopBase(JsonKeys& keys, std::string_view key, double fallback) {
+  TopBase top{key, keys.Has(key), fallback};
+  HF_ASSIGN_OR_RETURN(top.base, keys.NumberOr(key, fallback));
+  return top;
+}
+
+// rope_theta of a description; one that is not what the top of the config says leaves open which is meant.
+Result<double> ReadBase(JsonKeys& keys, const TopBase& top) {
+  HF_ASSIGN_OR_RETURN(const double base, keys.NumberOr("rope_theta", top.base));
+  if (!top.given || base == top.base) return base;
+  return InvalidArgument(
+      keys.Where(fmt::format("key \"rope_theta\" is {}, key {} of the config is {}, wanted one value", base,
+                             Quoted(top.key), top.base)));
+}
+
 // rope_type, or type as older files have it; where both are given they must agree.
 Result<std::string> ReadRopeType(JsonKeys& keys) {
   HF_ASSIGN_OR_RETURN(const std::string old_name, keys.StringOr("type", ""));
@@ -26,7 +48,7 @@ Result<std::string> ReadRopeType(JsonKeys& keys) {
 }
 
 // One description of RoPE. original_max_position_embeddings may stand beside any type; only llama3 reads it.
-Result<HfRope> ReadRopeObject(const json& object, const std::string& where, double default_base,
+Result<HfRope> ReadRopeObject(const json& object, const std::string& where, const TopBase& top,
                               int64_t context_length) {
   if (!object.is_object()) {
     return InvalidArgument(fmt::format("{} is of type {}, wanted object", where, JsonTypeName(object)));
@@ -34,7 +56,7 @@ Result<HfRope> ReadRopeObject(const json& object, const std::string& where, doub
   JsonKeys keys(object, where);
   HfRope rope;
   HF_ASSIGN_OR_RETURN(const std::string type, ReadRopeType(keys));
-  HF_ASSIGN_OR_RETURN(rope.base, keys.NumberOr("rope_theta", default_base));
+  HF_ASSIGN_OR_RETURN(rope.base, ReadBase(keys, top));
   HF_RETURN_IF_ERROR(keys.RefuseUnless("partial_rotary_factor", 1.0));
   if (type == "linear") {
     rope.scaling.kind = RopeScaling::Kind::kLinear;
@@ -63,31 +85,33 @@ Status RefuseBoth(JsonKeys& keys) {
 }
 
 // rope_theta and rope_scaling at the top of the config.
-Result<HfRope> ReadFlatRope(JsonKeys& keys, double default_base, int64_t context_length) {
-  HfRope rope;
-  HF_ASSIGN_OR_RETURN(rope.base, keys.NumberOr("rope_theta", default_base));
+Result<HfRope> ReadFlatRope(JsonKeys& keys, const TopBase& top, int64_t context_length) {
   HF_RETURN_IF_ERROR(keys.RefuseUnless("partial_rotary_factor", 1.0));
   const json* scaling = keys.Get("rope_scaling");
-  if (scaling == nullptr) return rope;
-  return ReadRopeObject(*scaling, keys.Where("rope_scaling"), rope.base, context_length);
+  if (scaling == nullptr) return HfRope{.base = top.base, .scaling = {}};
+  return ReadRopeObject(*scaling, keys.Where("rope_scaling"), top, context_length);
 }
 
 }  // namespace
 
 Result<HfRope> ReadHfRope(JsonKeys& keys, double default_base, int64_t context_length) {
   HF_RETURN_IF_ERROR(RefuseBoth(keys));
-  HF_ASSIGN_OR_RETURN(const HfRope flat, ReadFlatRope(keys, default_base, context_length));
+  HF_ASSIGN_OR_RETURN(const TopBase top, ReadTopBase(keys, "rope_theta", default_base));
+  HF_ASSIGN_OR_RETURN(const HfRope flat, ReadFlatRope(keys, top, context_length));
   const json* parameters = keys.Get("rope_parameters");
   if (parameters == nullptr) return flat;
-  return ReadRopeObject(*parameters, keys.Where("rope_parameters"), flat.base, context_length);
+  return ReadRopeObject(*parameters, keys.Where("rope_parameters"), top, context_length);
 }
 
 Result<HfLayeredRope> ReadHfLayeredRope(JsonKeys& keys, double default_full_base, double default_sliding_base,
                                         int64_t context_length) {
   HF_RETURN_IF_ERROR(RefuseBoth(keys));
+  HF_ASSIGN_OR_RETURN(const TopBase full_top, ReadTopBase(keys, "rope_theta", default_full_base));
+  HF_ASSIGN_OR_RETURN(const TopBase sliding_top,
+                      ReadTopBase(keys, "rope_local_base_freq", default_sliding_base));
   HfLayeredRope rope;
-  HF_ASSIGN_OR_RETURN(rope.full, ReadFlatRope(keys, default_full_base, context_length));
-  HF_ASSIGN_OR_RETURN(rope.sliding.base, keys.NumberOr("rope_local_base_freq", default_sliding_base));
+  HF_ASSIGN_OR_RETURN(rope.full, ReadFlatRope(keys, full_top, context_length));
+  rope.sliding.base = sliding_top.base;
   const json* parameters = keys.Get("rope_parameters");
   if (parameters == nullptr) return rope;
   const std::string where = keys.Where("rope_parameters");
@@ -97,11 +121,11 @@ Result<HfLayeredRope> ReadHfLayeredRope(JsonKeys& keys, double default_full_base
   JsonKeys nested(*parameters, where);
   if (const json* full = nested.Get("full_attention")) {
     HF_ASSIGN_OR_RETURN(rope.full,
-                        ReadRopeObject(*full, where + " full_attention", rope.full.base, context_length));
+                        ReadRopeObject(*full, where + " full_attention", full_top, context_length));
   }
   if (const json* sliding = nested.Get("sliding_attention")) {
-    HF_ASSIGN_OR_RETURN(rope.sliding, ReadRopeObject(*sliding, where + " sliding_attention",
-                                                     rope.sliding.base, context_length));
+    HF_ASSIGN_OR_RETURN(rope.sliding,
+                        ReadRopeObject(*sliding, where + " sliding_attention", sliding_top, context_length));
   }
   HF_RETURN_IF_ERROR(nested.CheckAllRead({}));
   return rope;
