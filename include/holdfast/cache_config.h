@@ -125,7 +125,7 @@ inline constexpr int kMaxRewindTokens = 1 << 20;
 struct CacheConfig {
   std::vector<LayerConfig> layers;
   StorageId storage = StorageId::kContiguous;
-  int block_tokens = kDefaultBlockTokens;    // kPaged: a power of two, 16 to 256
+  int block_tokens = kDefaultBlockTokens;    // a power of two, 16 to 256; only kPaged uses it
   int64_t max_context = 0;                   // positions a sequence may hold; append past it is an error
   int rewind_tokens = kDefaultRewindTokens;  // Rewind(n) is guaranteed for n up to this
 

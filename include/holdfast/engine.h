@@ -125,6 +125,12 @@ struct ChatTurn {
   std::string content;
 };
 
+struct ChatOptions {
+  // Where the turns bring no system message: the one that the model's own chat template writes then, if it
+  // writes any. false: no system message at all.
+  bool default_system = true;
+};
+
 struct LayerInfo {
   LayerConfig cache;  // as a session with these options would build it
   int q_heads = 0;
@@ -156,6 +162,8 @@ struct LogitsOptions {
 class Engine {
  public:
   // model: a GGUF file, a Hugging Face folder, or a short name of the model store that is already fetched.
+  // Errors name the file, field, value and limit; kInvalidArgument too where HOLDFAST_FORCE_ISA names an
+  // instruction set that does not exist or that this processor lacks.
   static Result<std::unique_ptr<Engine>> Load(const std::string& model, const EngineOptions& options);
   virtual ~Engine() = default;
 
@@ -178,7 +186,8 @@ class Engine {
   virtual int32_t bos_token() const = 0;  // -1: none
   virtual bool adds_bos() const = 0;
   // The conversation as tokens, ending where the assistant is to speak.
-  virtual Result<std::vector<int32_t>> TokenizeChat(std::span<const ChatTurn> turns) const = 0;
+  virtual Result<std::vector<int32_t>> TokenizeChat(std::span<const ChatTurn> turns,
+                                                    const ChatOptions& options) const = 0;
 
   // f32 logits [positions, vocab_size] of `tokens` on an empty cache, handed over a batch at a time in
   // ascending position: sink(first_position, count, logits).

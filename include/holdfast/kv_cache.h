@@ -81,6 +81,8 @@ struct KvRuntimeOptions {
 // Threads, memory and scratch that sequences share. One step at a time.
 class KvRuntime {
  public:
+  // Error kInvalidArgument: an option, with its limit; HOLDFAST_FORCE_ISA, where this processor lacks what it
+  // names.
   static Result<std::unique_ptr<KvRuntime>> Create(const KvRuntimeOptions& options);
   virtual ~KvRuntime() = default;
 

@@ -93,8 +93,11 @@ Status ValidateCacheConfig(const CacheConfig& config) {
   HF_RETURN_IF_ERROR(CheckRange(where + "max_context", config.max_context, 1, kMaxContextTokens));
   HF_RETURN_IF_ERROR(CheckRange(where + "rewind_tokens", config.rewind_tokens, 0, kMaxRewindTokens));
   HF_RETURN_IF_ERROR(CheckId(where + "storage", config.storage, AllStorages()));
-  const Status storage = GetStorage(config.storage).check(config);
-  if (!storage.ok()) return Status(storage.code(), where + storage.message());
+  // Of every storage, so that a wrong value is not carried along until somebody changes the storage.
+  for (const StorageId id : AllStorages()) {
+    const Status storage = GetStorage(id).check(config);
+    if (!storage.ok()) return Status(storage.code(), where + storage.message());
+  }
   for (size_t i = 0; i < config.layers.size(); ++i) {
     HF_RETURN_IF_ERROR(CheckLayer(config.layers[i], where + "layer " + std::to_string(i) + ": "));
   }

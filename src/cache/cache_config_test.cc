@@ -106,6 +106,16 @@ TEST(ValidateCacheConfig, RefusesTransformsThatTheCodecOrTheShapeCannotHave) {
   EXPECT_EQ(PlanCache(good, 100)->total_bytes(), bytes) << "transforms take no bytes of the cache";
 }
 
+// The message is the same whichever storage the configuration asks for.
+TEST(ValidateCacheConfig, BlockTokensAreCheckedThoughContiguousStorageDoesNotUseThem) {
+  CacheConfig config = SmallConfig(Full(), StorageId::kContiguous);
+  config.block_tokens = 17;
+  EXPECT_EQ(ValidateCacheConfig(config).message(),
+            "cache configuration: storage paged: block_tokens is 17, must be a power of two in [16, 256]");
+  config.block_tokens = 64;
+  EXPECT_TRUE(ValidateCacheConfig(config).ok());
+}
+
 TEST(RowBytes, IsHeadsTimesKPlusVForEveryPlainCodec) {
   LayerConfig layer = SmallConfig(Full(), StorageId::kContiguous).layers[0];
   layer.kv_heads = 3;

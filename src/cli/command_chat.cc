@@ -4,6 +4,7 @@
 #include <chrono>
 #include <cstdio>
 #include <iostream>
+#include <optional>
 
 #include "cli/commands.h"
 #include "cli/figures.h"
@@ -16,7 +17,7 @@ namespace {
 struct Chat {
   CommonOptions common;
   GenerationOptions generation;
-  std::string system;
+  std::optional<std::string> system;  // empty: none, not even the template's own
 };
 
 // The next user turn: a line. False at the end of input.
@@ -43,7 +44,7 @@ Json TurnJson(const Session& session, const SessionOutcome& outcome, const Figur
 // Answers the last turn; the answer joins the turns.
 Status Answer(const Chat& c, Engine& engine, Session& session, const GenerateOptions& options,
               std::vector<ChatTurn>& turns, Figures& figures, Json& answers) {
-  auto tokens = engine.TokenizeChat(turns);
+  auto tokens = engine.TokenizeChat(turns, {.default_system = !c.system});
   if (!tokens.ok()) return tokens.status();
   if (Status s = session.Start(*tokens, options); !s.ok()) return s;
   const auto stream = [](const std::string& text) {
@@ -62,7 +63,7 @@ Status Answer(const Chat& c, Engine& engine, Session& session, const GenerateOpt
 Status Converse(const Chat& c, Engine& engine, Session& session, double load_ms) {
   const bool terminal = isatty(STDIN_FILENO) != 0;
   std::vector<ChatTurn> turns;
-  if (!c.system.empty()) turns.push_back({"system", c.system});
+  if (c.system && !c.system->empty()) turns.push_back({"system", *c.system});
   const GenerateOptions options = c.generation.Resolve(c.common.batch_tokens);
   Json answers = Json::array();
   Figures figures{{}, load_ms, FinishReason::kNone};
@@ -108,7 +109,9 @@ void AddChat(CLI::App& program, Action& action) {
   c->common.AddCache(*app);
   c->common.AddJson(*app);
   c->generation.Add(*app);
-  app->add_option("--system", c->system, "the system message; default: the model's own");
+  app->add_option_function<std::string>(
+      "--system", [c](const std::string& text) { c->system = text; },
+      "the system message; default: the model's own; '' for none");
   app->callback([c, &action] { action = [c] { return Run(*c); }; });
 }
 

@@ -28,7 +28,7 @@ Result<std::vector<int32_t>> PromptTokens(const Generate& g, const Engine& engin
   auto text = g.prompt.Text();
   if (!text.ok()) return text.status();
   const ChatTurn turn{"user", *text};
-  return engine.TokenizeChat({&turn, 1});
+  return engine.TokenizeChat({&turn, 1}, {});
 }
 
 void PrintJson(const Session& session, const SessionOutcome& outcome, const Figures& figures, uint64_t seed) {

@@ -7,6 +7,7 @@
 #include "cache/span_cache.h"
 #include "engine/stopwatch.h"
 #include "holdfast/bench.h"
+#include "simd/isa.h"
 
 namespace holdfast {
 namespace {
@@ -88,6 +89,7 @@ Result<double> MeasureConcatenate(int64_t rows) {
 }  // namespace
 
 Result<std::vector<AppendCell>> BenchAppend(const std::vector<int64_t>& rows) {
+  HF_RETURN_IF_ERROR(CheckForcedIsa());
   std::vector<AppendCell> cells;
   for (const int64_t n : rows) {
     if (n < 1 || n > (int64_t{1} << 20)) {

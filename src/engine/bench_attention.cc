@@ -11,6 +11,7 @@
 #include "engine/read_loop.h"
 #include "engine/stopwatch.h"
 #include "holdfast/bench.h"
+#include "simd/isa.h"
 
 namespace holdfast {
 namespace {
@@ -187,6 +188,7 @@ Status CheckOptions(const AttentionBenchOptions& o) {
 }  // namespace
 
 Result<AttentionBench> BenchAttention(const AttentionBenchOptions& options) {
+  HF_RETURN_IF_ERROR(CheckForcedIsa());
   HF_RETURN_IF_ERROR(CheckOptions(options));
   HF_ASSIGN_OR_RETURN(auto pool, ThreadPool::Create(options.threads));
   AttentionWorkspace workspace;

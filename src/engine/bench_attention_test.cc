@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include "holdfast/bench.h"
+#include "simd/testing_forced_isa.h"
 
 namespace holdfast {
 namespace {
@@ -18,6 +19,12 @@ TEST(BenchAttention, CachesThatDoNotFitTheMemoryAreRefusedBeforeAnyIsBuilt) {
   EXPECT_NE(refused.message().find("the caches of 16777216 rows are "), std::string::npos)
       << refused.message();
   EXPECT_NE(refused.message().find("half of the memory is "), std::string::npos) << refused.message();
+}
+
+TEST(Benchmarks, DoNotMeasureAnotherInstructionSetThanTheOneThatWasForced) {
+  const ForcedIsa forced("avx9");
+  EXPECT_EQ(BenchAttention({}).status().code(), StatusCode::kInvalidArgument);
+  EXPECT_EQ(BenchAppend({16}).status().code(), StatusCode::kInvalidArgument);
 }
 
 }  // namespace

@@ -8,6 +8,7 @@
 #include "engine/model_cache.h"
 #include "engine/session.h"
 #include "holdfast/model_store.h"
+#include "simd/isa.h"
 
 namespace holdfast {
 namespace {
@@ -30,6 +31,7 @@ ModelInfo DescribeModel(std::string path, const LoadedModel& loaded) {
 }  // namespace
 
 Result<std::unique_ptr<Engine>> Engine::Load(const std::string& model, const EngineOptions& options) {
+  HF_RETURN_IF_ERROR(CheckForcedIsa());
   HF_ASSIGN_OR_RETURN(std::string path, ResolveModel(model));
   HF_ASSIGN_OR_RETURN(auto pool, ThreadPool::Create(options.threads));
   LoadOptions load;
@@ -157,15 +159,17 @@ bool EngineCore::adds_bos() const {
   return tokenizer() != nullptr && tokenizer()->adds_bos();
 }
 
-Result<std::vector<int32_t>> EngineCore::TokenizeChat(std::span<const ChatTurn> turns) const {
+Result<std::vector<int32_t>> EngineCore::TokenizeChat(std::span<const ChatTurn> turns,
+                                                      const ChatOptions& options) const {
   HF_ASSIGN_OR_RETURN(const Tokenizer* tokenizer, RequireTokenizer("chat"));
   if (loaded_.chat_format == ChatFormat::kNone) {
     return Unimplemented("chat: model " + info_.name + " has no chat format; use generate");
   }
   std::vector<ChatMessage> messages;
   for (const ChatTurn& turn : turns) messages.push_back({turn.role, turn.content});
-  HF_ASSIGN_OR_RETURN(const std::string prompt, FormatChat(loaded_.chat_format, messages, true,
-                                                           DefaultSystemMessage(loaded_.chat_template)));
+  std::string system;
+  if (options.default_system) system = DefaultSystemMessage(loaded_.chat_template);
+  HF_ASSIGN_OR_RETURN(const std::string prompt, FormatChat(loaded_.chat_format, messages, true, system));
   return tokenizer->Encode(prompt, {true, true});
 }
 

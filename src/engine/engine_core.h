@@ -31,7 +31,8 @@ class EngineCore final : public Engine {
   bool IsEndToken(int32_t token) const override;
   int32_t bos_token() const override;
   bool adds_bos() const override;
-  Result<std::vector<int32_t>> TokenizeChat(std::span<const ChatTurn> turns) const override;
+  Result<std::vector<int32_t>> TokenizeChat(std::span<const ChatTurn> turns,
+                                            const ChatOptions& options) const override;
   Status Logits(std::span<const int32_t> tokens, const CacheOptions& cache, const LogitsOptions& options,
                 const std::function<void(int64_t, int64_t, const float*)>& sink) override;
 

@@ -7,6 +7,7 @@
 #include "cache/sequence_cache.h"
 #include "holdfast/kv_cache.h"
 #include "kv/batch.h"
+#include "simd/isa.h"
 
 namespace holdfast {
 namespace {
@@ -92,6 +93,7 @@ class RuntimeHandle final : public KvRuntime {
 }  // namespace
 
 Result<std::unique_ptr<KvRuntime>> KvRuntime::Create(const KvRuntimeOptions& options) {
+  HF_RETURN_IF_ERROR(CheckForcedIsa());
   if (options.limit_bytes < 0) {
     return InvalidArgument("kv runtime: limit_bytes is " + std::to_string(options.limit_bytes) +
                            ", must be >= 0");

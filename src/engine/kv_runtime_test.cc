@@ -6,6 +6,8 @@
 #include <string>
 #include <vector>
 
+#include "simd/testing_forced_isa.h"
+
 namespace holdfast {
 namespace {
 
@@ -98,6 +100,14 @@ TEST_F(KvRuntimeCalls, ASequenceClearedOrRewoundInAStepCannotBeWrittenBy) {
   EXPECT_EQ(Attend(*step, 1).code(), StatusCode::kFailedPrecondition);
   EXPECT_EQ(step->Commit().code(), StatusCode::kFailedPrecondition);
   EXPECT_EQ(sequence_->length_tokens(), 0);
+}
+
+TEST(KvRuntimeCreate, AnInstructionSetThatThisProcessorLacksIsNotPassedOverInSilence) {
+  const ForcedIsa forced("avx9");
+  const Status refused = KvRuntime::Create({.threads = 1}).status();
+  EXPECT_EQ(refused.code(), StatusCode::kInvalidArgument);
+  EXPECT_TRUE(refused.message().starts_with("HOLDFAST_FORCE_ISA: \"avx9\" is not one of this processor's: "))
+      << refused.message();
 }
 
 }  // namespace

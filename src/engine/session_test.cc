@@ -4,6 +4,7 @@
 #include <string>
 
 #include "holdfast/engine.h"
+#include "simd/testing_forced_isa.h"
 
 namespace holdfast {
 namespace {
@@ -269,6 +270,13 @@ TEST(Session, ASessionOfAnotherEngineOrTwiceInABatchIsRefused) {
   Session* const twice[] = {a.get(), a.get()};
   EXPECT_EQ(engine->StepTogether(twice).status().code(), StatusCode::kInvalidArgument);
   EXPECT_TRUE(a->Step().ok()) << "a refused batch loses nothing";
+}
+
+TEST(EngineLoad, AnInstructionSetThatThisProcessorLacksIsNotPassedOverInSilence) {
+  const ForcedIsa forced("avx9");
+  const Status refused = Engine::Load(kFullModel, {}).status();
+  EXPECT_EQ(refused.code(), StatusCode::kInvalidArgument);
+  EXPECT_NE(refused.message().find("\"avx9\""), std::string::npos) << refused.message();
 }
 
 }  // namespace

@@ -17,8 +17,8 @@ std::string_view IsaName(Isa isa);
 std::vector<Isa> SupportedIsas();
 
 // The tier kernels run on: the strongest supported, unless HOLDFAST_FORCE_ISA (scalar, avx2, avx512, neon)
-// names another. A name that is unknown or that this processor lacks is an error of CheckForcedIsa and is
-// otherwise ignored, so that a library call never fails for the environment.
+// names another. A name that is unknown or that this processor lacks is an error of CheckForcedIsa, which
+// whatever a user starts with calls (Engine::Load, KvRuntime::Create, the benchmarks); ActiveIsa ignores it.
 Isa ActiveIsa();
 Status CheckForcedIsa();
 

@@ -2,34 +2,13 @@
 
 #include <gtest/gtest.h>
 
-#include <cstdlib>
+#include "simd/testing_forced_isa.h"
 
 namespace holdfast {
 namespace {
 
-class IsaTest : public testing::Test {
- protected:
-  void SetUp() override {
-    const char* before = std::getenv(kVariable);
-    had_ = before != nullptr;
-    if (had_) before_ = before;
-    unsetenv(kVariable);
-  }
-  void TearDown() override {
-    if (had_) {
-      setenv(kVariable, before_.c_str(), 1);
-    } else {
-      unsetenv(kVariable);
-    }
-  }
-  static constexpr const char* kVariable = "HOLDFAST_FORCE_ISA";
-
- private:
-  bool had_ = false;
-  std::string before_;
-};
-
-TEST_F(IsaTest, EveryProcessorHasTheScalarTierAndUsesItsStrongest) {
+TEST(Isa, EveryProcessorHasTheScalarTierAndUsesItsStrongest) {
+  const ForcedIsa none(nullptr);
   const std::vector<Isa> supported = SupportedIsas();
   ASSERT_FALSE(supported.empty());
   EXPECT_EQ(supported.front(), Isa::kScalar);
@@ -37,24 +16,22 @@ TEST_F(IsaTest, EveryProcessorHasTheScalarTierAndUsesItsStrongest) {
   EXPECT_TRUE(CheckForcedIsa().ok());
 }
 
-TEST_F(IsaTest, AnySupportedTierCanBeForced) {
+TEST(Isa, AnySupportedTierCanBeForced) {
   for (const Isa isa : SupportedIsas()) {
-    setenv(kVariable, std::string(IsaName(isa)).c_str(), 1);
+    const ForcedIsa forced(std::string(IsaName(isa)).c_str());
     EXPECT_EQ(ActiveIsa(), isa);
     EXPECT_TRUE(CheckForcedIsa().ok());
   }
 }
 
-TEST_F(IsaTest, ANameThatThisProcessorLacksIsReportedAndOtherwiseIgnored) {
-  for (const char* name : {
-         "sse9", "", "AVX2",
+TEST(Isa, ANameThatThisProcessorLacksIsReportedWithThoseItHas) {
 #if defined(__x86_64__)
-             "neon"
+  constexpr const char* kOfAnotherProcessor = "neon";
 #else
-                           "avx2"
+  constexpr const char* kOfAnotherProcessor = "avx2";
 #endif
-       }) {
-    setenv(kVariable, name, 1);
+  for (const char* name : {"sse9", "", "AVX2", kOfAnotherProcessor}) {
+    const ForcedIsa forced(name);
     EXPECT_EQ(ActiveIsa(), SupportedIsas().back());
     const Status status = CheckForcedIsa();
     EXPECT_EQ(status.code(), StatusCode::kInvalidArgument);

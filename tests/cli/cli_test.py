@@ -79,7 +79,9 @@ class ExitCodes(unittest.TestCase):
         self.check(1, ["generate", "-m", "no/such/model", "-p", "x"], "no/such/model")
         self.check(1, ["generate", "-m", MODEL, "--tokens", "1,99999999"], "99999999")
         self.check(1, ["generate", "-m", MODEL, "--tokens", "1,2,3", "-c", "2"], "3 tokens", "2")
-        self.check(1, ["generate", "-m", MODEL, "--tokens", "1", "--kv-storage", "paged", "--kv-block-tokens", "17"], "17")
+        for storage in ("contiguous", "paged"):
+            self.check(1, ["generate", "-m", MODEL, "--tokens", "1", "--kv-storage", storage, "--kv-block-tokens", "17"],
+                       "block_tokens is 17", "256")
         self.check(1, ["generate", "-m", MODEL, "--tokens", "1", "-c", "99999999"], "99999999")
         self.check(1, ["generate", "-m", MODEL, "--tokens", "@no/such/file"], "no/such/file")
         self.check(1, ["generate", "-m", MODEL, "--tokens", "1", "--kv-window-keep", "4"], "4")
@@ -130,10 +132,14 @@ class Generate(unittest.TestCase):
                      ["--kv-storage", "paged", "--kv-block-tokens", "16"], ["--rewind-tokens", "0"], ["-c", "64"]):
             self.assertEqual(run_json(*self.BASE, *more)["tokens"], want, more)
 
-    def test_every_instruction_set_runs_and_an_unknown_one_changes_nothing(self):
+    def test_a_weaker_instruction_set_runs_and_an_unknown_one_is_refused(self):
         want = run_json(*self.BASE)["tokens"]
-        for isa in ("scalar", "no-such-isa"):
-            self.assertEqual(run_json(*self.BASE, env={"HOLDFAST_FORCE_ISA": isa})["tokens"], want, isa)
+        self.assertEqual(run_json(*self.BASE, env={"HOLDFAST_FORCE_ISA": "scalar"})["tokens"], want)
+        for arguments in (self.BASE, ["inspect", "-m", MODEL], ["bench", "append", "--rows", "16"]):
+            done = run(*arguments, env={"HOLDFAST_FORCE_ISA": "no-such-isa"})
+            self.assertEqual((done.returncode, done.stdout), (1, ""), arguments)
+            self.assertIn("no-such-isa", done.stderr)
+            self.assertIn("scalar", done.stderr)
 
     def test_text_goes_to_standard_output_and_figures_do_not(self):
         done = run(*self.BASE)
@@ -300,6 +306,25 @@ class Chat(unittest.TestCase):
         self.assertEqual(done.returncode, 1)
         self.assertIn("120", done.stderr)
         self.assertEqual(len(json.loads(done.stdout)["turns"]), 1)
+
+    def test_an_empty_system_text_leaves_out_even_the_templates_own(self):
+        plain = pathlib.Path(MODEL).read_bytes()
+        begin = plain.index(b"{% for message")
+        end = plain.index(b"{% endif %}", begin) + len(b"{% endif %}")
+        default = rb"{{ '<|im_start|>system\nBe kind.<|im_end|>\n' }}".ljust(end - begin)
+        with tempfile.NamedTemporaryFile(suffix=".gguf") as kind:
+            kind.write(plain[:begin] + default + plain[end:])
+            kind.flush()
+
+            def prompt_tokens(model, *more):
+                out = run_json("chat", "-m", model, "-n", "1", "--temp", "0", *more, stdin="hello\n")
+                return out["turns"][0]["usage"]["prompt_tokens"]
+
+            none = prompt_tokens(MODEL)
+            self.assertEqual(prompt_tokens(kind.name, "--system", ""), none)
+            self.assertEqual(prompt_tokens(MODEL, "--system", ""), none)
+            self.assertEqual(prompt_tokens(kind.name), prompt_tokens(MODEL, "--system", "Be kind."))
+            self.assertGreater(prompt_tokens(kind.name), none)
 
     def test_a_model_without_a_tokenizer_says_so(self):
         done = run("chat", "-m", FOLDER, stdin="hello\n")
