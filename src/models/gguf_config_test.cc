@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "models/test_files.h"
+#include "models/test_refusals.h"
 
 namespace holdfast {
 namespace {
@@ -144,133 +145,118 @@ TEST(GgufConfig, TheLargestGemma3ScalesByItsHiddenSize) {
   EXPECT_FLOAT_EQ(config->attention_scale, 1.0f / std::sqrt(32.0f / 4.0f));
 }
 
-struct Refused {
-  std::string name;
-  GgufWriter file;
-  StatusCode code;
-  std::vector<std::string> said;
-};
-
-void PrintTo(const Refused& r, std::ostream* out) {
-  *out << r.name;
-}
+using Refused = test::Refused<GgufWriter>;
 
 class GgufConfigRefused : public ::testing::TestWithParam<Refused> {};
 
 TEST_P(GgufConfigRefused, ByKeyAndValue) {
-  const auto config = Read(GetParam().file);
-  ASSERT_FALSE(config.ok());
-  EXPECT_EQ(config.status().code(), GetParam().code) << config.status().message();
-  for (const std::string& part : GetParam().said) {
-    EXPECT_NE(config.status().message().find(part), std::string::npos)
-        << "wanted: " << part << "\nfound: " << config.status().message();
-  }
+  test::ExpectRefused(Read(GetParam().input).status(), GetParam());
 }
 
-std::vector<Refused> ChangedMathematics() {
-  constexpr auto kRefused = StatusCode::kUnimplemented;
-  const auto unequal = std::vector<int32_t>{4, 2};
-  return {
-      {"Architecture",
-       GgufWriter().String("general.architecture", "mamba"),
-       kRefused,
-       {"\"mamba\"", "llama and gemma3"}},
-      {"Yarn",
-       Llama().String("llama.rope.scaling.type", "yarn"),
-       kRefused,
-       {"llama.rope.scaling.type", "\"yarn\""}},
-      {"LongRope", Llama().String("llama.rope.scaling.type", "longrope"), kRefused, {"\"longrope\""}},
-      {"Experts",
-       Llama().Uint32("llama.expert_count", 8),
-       kRefused,
-       {"llama.expert_count", "is 8", "supported is 0"}},
-      {"LogitScale", Llama().Float32("llama.logit_scale", 0.5f), kRefused, {"llama.logit_scale", "is 0.5"}},
-      {"NotCausal",
-       Llama().Bool("llama.attention.causal", false),
-       kRefused,
-       {"llama.attention.causal", "is 0"}},
-      {"UnknownKey",
-       Llama().Uint32("llama.attention.novelty", 1),
-       kRefused,
-       {"llama.attention.novelty", "not known"}},
-      {"SoftcapOfLlama",
-       Llama().Float32("llama.attn_logit_softcapping", 50.0f),
-       kRefused,
-       {"attn_logit_softcapping"}},
-      {"TwoHeadSizes",
-       Llama().Uint32("llama.attention.key_length", 16),
-       kRefused,
-       {"key_length is 16", "value_length is 8"}},
-      {"Adapter", Llama().String("general.type", "adapter"), kRefused, {"general.type", "\"adapter\""}},
-      {"Split", Llama().Uint32("split.count", 2), kRefused, {"split.count", "is 2"}},
-      {"Quantization",
-       Llama().Uint32("general.quantization_version", 1),
-       kRefused,
-       {"quantization_version", "is 1"}},
-      {"UnequalHeads",
-       GgufWriter()
-           .String("general.architecture", "llama")
-           .Uint32("llama.block_count", 2)
-           .Uint32("llama.context_length", 8)
-           .Uint32("llama.embedding_length", 32)
-           .Uint32("llama.feed_forward_length", 64)
-           .Numbers<int32_t>("llama.attention.head_count", GgufType::kInt32, unequal),
-       kRefused,
-       {"llama.attention.head_count", "is 2 at layer 1 and 4 at layer 0"}},
-  };
+constexpr auto kUnimplemented = StatusCode::kUnimplemented;
+constexpr auto kOutOfRange = StatusCode::kOutOfRange;
+constexpr auto kInvalid = StatusCode::kInvalidArgument;
+
+const Refused kChangedMathematics[] = {
+    {"Architecture",
+     GgufWriter().String("general.architecture", "mamba"),
+     kUnimplemented,
+     {"\"mamba\"", "llama and gemma3"}},
+    {"Yarn",
+     Llama().String("llama.rope.scaling.type", "yarn"),
+     kUnimplemented,
+     {"llama.rope.scaling.type", "\"yarn\""}},
+    {"LongRope", Llama().String("llama.rope.scaling.type", "longrope"), kUnimplemented, {"\"longrope\""}},
+    {"Experts",
+     Llama().Uint32("llama.expert_count", 8),
+     kUnimplemented,
+     {"llama.expert_count", "is 8", "supported is 0"}},
+    {"LogitScale",
+     Llama().Float32("llama.logit_scale", 0.5f),
+     kUnimplemented,
+     {"llama.logit_scale", "is 0.5"}},
+    {"NotCausal",
+     Llama().Bool("llama.attention.causal", false),
+     kUnimplemented,
+     {"llama.attention.causal", "is 0"}},
+    {"UnknownKey",
+     Llama().Uint32("llama.attention.novelty", 1),
+     kUnimplemented,
+     {"llama.attention.novelty", "not known"}},
+    {"SoftcapOfLlama",
+     Llama().Float32("llama.attn_logit_softcapping", 50.0f),
+     kUnimplemented,
+     {"attn_logit_softcapping"}},
+    {"TwoHeadSizes",
+     Llama().Uint32("llama.attention.key_length", 16),
+     kUnimplemented,
+     {"key_length is 16", "value_length is 8"}},
+    {"Adapter", Llama().String("general.type", "adapter"), kUnimplemented, {"general.type", "\"adapter\""}},
+    {"Split", Llama().Uint32("split.count", 2), kUnimplemented, {"split.count", "is 2"}},
+    {"Quantization",
+     Llama().Uint32("general.quantization_version", 1),
+     kUnimplemented,
+     {"quantization_version", "is 1"}},
+    {"UnequalHeads",
+     GgufWriter()
+         .String("general.architecture", "llama")
+         .Uint32("llama.block_count", 2)
+         .Uint32("llama.context_length", 8)
+         .Uint32("llama.embedding_length", 32)
+         .Uint32("llama.feed_forward_length", 64)
+         .Numbers<int32_t>("llama.attention.head_count", GgufType::kInt32, {4, 2}),
+     kUnimplemented,
+     {"llama.attention.head_count", "is 2 at layer 1 and 4 at layer 0"}},
+};
+
+GgufWriter Begun() {
+  return GgufWriter().String("general.architecture", "llama");
 }
 
-std::vector<Refused> BadValues() {
-  const auto start = [] { return GgufWriter().String("general.architecture", "llama"); };
-  constexpr auto kOutOfRange = StatusCode::kOutOfRange;
-  constexpr auto kInvalid = StatusCode::kInvalidArgument;
-  return {
-      {"NoArchitecture", GgufWriter(), StatusCode::kNotFound, {"general.architecture"}},
-      {"NoLayers", start(), StatusCode::kNotFound, {"llama.block_count"}},
-      {"ZeroLayers",
-       start().Uint32("llama.block_count", 0),
-       kOutOfRange,
-       {"llama.block_count", "is 0", "1 and 1024"}},
-      {"ManyLayers", start().Uint32("llama.block_count", 1025), kOutOfRange, {"is 1025", "1 and 1024"}},
-      {"LayersAsText",
-       start().String("llama.block_count", "2"),
-       kInvalid,
-       {"llama.block_count", "type string"}},
-      {"Window",
-       Llama().RawKey("llama.attention.sliding_window", GgufType::kInt32, Raw<int32_t>(-1)),
-       kOutOfRange,
-       {"attention window of layer 0", "is -1"}},
-      {"OddRotary", Llama().Uint32("llama.rope.dimension_count", 7), kInvalid, {"RoPE dimension count is 7"}},
-      {"WideRotary",
-       Llama().Uint32("llama.rope.dimension_count", 16),
-       kOutOfRange,
-       {"RoPE dimension count is 16", "1 and 8"}},
-      {"RopeBase", Llama().Float32("llama.rope.freq_base", 0.0f), kOutOfRange, {"RoPE base of layer 0 is 0"}},
-      {"RopeFactor",
-       Llama().Float32("llama.rope.scaling.factor", -2.0f),
-       kOutOfRange,
-       {"RoPE scaling factor", "is -2"}},
-      {"Vocabulary",
-       Llama().Uint32("llama.vocab_size", 11),
-       kInvalid,
-       {"llama.vocab_size", "is 11", "10 rows"}},
-      {"Tokens",
-       Llama().Strings("tokenizer.ggml.tokens", {"a"}),
-       kInvalid,
-       {"tokenizer.ggml.tokens", "1 values", "10 rows"}},
-      {"Pattern",
-       Gemma3(2).Numbers<uint8_t>("gemma3.attention.sliding_window_pattern", GgufType::kBool, {1}),
-       kInvalid,
-       {"sliding_window_pattern", "1 values", "2 layers"}},
-  };
-}
+const Refused kBadValues[] = {
+    {"NoArchitecture", GgufWriter(), StatusCode::kNotFound, {"general.architecture"}},
+    {"NoLayers", Begun(), StatusCode::kNotFound, {"llama.block_count"}},
+    {"ZeroLayers",
+     Begun().Uint32("llama.block_count", 0),
+     kOutOfRange,
+     {"llama.block_count", "is 0", "1 and 1024"}},
+    {"ManyLayers", Begun().Uint32("llama.block_count", 1025), kOutOfRange, {"is 1025", "1 and 1024"}},
+    {"LayersAsText",
+     Begun().String("llama.block_count", "2"),
+     kInvalid,
+     {"llama.block_count", "type string"}},
+    {"Window",
+     Llama().RawKey("llama.attention.sliding_window", GgufType::kInt32, Raw<int32_t>(-1)),
+     kOutOfRange,
+     {"attention window of layer 0", "is -1"}},
+    {"OddRotary", Llama().Uint32("llama.rope.dimension_count", 7), kInvalid, {"RoPE dimension count is 7"}},
+    {"WideRotary",
+     Llama().Uint32("llama.rope.dimension_count", 16),
+     kOutOfRange,
+     {"RoPE dimension count is 16", "1 and 8"}},
+    {"RopeBase", Llama().Float32("llama.rope.freq_base", 0.0f), kOutOfRange, {"RoPE base of layer 0 is 0"}},
+    {"RopeFactor",
+     Llama().Float32("llama.rope.scaling.factor", -2.0f),
+     kOutOfRange,
+     {"RoPE scaling factor", "is -2"}},
+    {"Vocabulary",
+     Llama().Uint32("llama.vocab_size", 11),
+     kInvalid,
+     {"llama.vocab_size", "is 11", "10 rows"}},
+    {"Tokens",
+     Llama().Strings("tokenizer.ggml.tokens", {"a"}),
+     kInvalid,
+     {"tokenizer.ggml.tokens", "1 values", "10 rows"}},
+    {"Pattern",
+     Gemma3(2).Numbers<uint8_t>("gemma3.attention.sliding_window_pattern", GgufType::kBool, {1}),
+     kInvalid,
+     {"sliding_window_pattern", "1 values", "2 layers"}},
+};
 
-std::string NameOf(const ::testing::TestParamInfo<Refused>& index) {
-  return index.param.name;
-}
-INSTANTIATE_TEST_SUITE_P(ChangedMathematics, GgufConfigRefused, ::testing::ValuesIn(ChangedMathematics()),
-                         NameOf);
-INSTANTIATE_TEST_SUITE_P(BadValues, GgufConfigRefused, ::testing::ValuesIn(BadValues()), NameOf);
+INSTANTIATE_TEST_SUITE_P(ChangedMathematics, GgufConfigRefused, ::testing::ValuesIn(kChangedMathematics),
+                         test::NameOfRow<GgufWriter>);
+INSTANTIATE_TEST_SUITE_P(BadValues, GgufConfigRefused, ::testing::ValuesIn(kBadValues),
+                         test::NameOfRow<GgufWriter>);
 
 TEST(GgufConfig, QueryHeadsMustDivideAmongKvHeads) {
   GgufWriter file;

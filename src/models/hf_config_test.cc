@@ -5,6 +5,8 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
+#include "models/test_refusals.h"
+
 namespace holdfast {
 namespace {
 
@@ -170,166 +172,150 @@ TEST(HfConfig, EndTokensAreOneIdOrAList) {
   }
 }
 
-struct Refused {
-  std::string name;
-  json config;
-  StatusCode code;
-  std::vector<std::string> said;
-};
-
-void PrintTo(const Refused& r, std::ostream* out) {
-  *out << r.name;
-}
+using Refused = test::Refused<json>;
 
 class HfConfigRefused : public ::testing::TestWithParam<Refused> {};
 
 TEST_P(HfConfigRefused, ByKeyAndValue) {
-  const auto config = Read(GetParam().config);
-  ASSERT_FALSE(config.ok());
-  EXPECT_EQ(config.status().code(), GetParam().code) << config.status().message();
-  for (const std::string& part : GetParam().said) {
-    EXPECT_NE(config.status().message().find(part), std::string::npos)
-        << "wanted: " << part << "\nfound: " << config.status().message();
-  }
+  test::ExpectRefused(Read(GetParam().input).status(), GetParam());
 }
 
-std::vector<Refused> ChangedMathematics() {
-  constexpr auto kRefused = StatusCode::kUnimplemented;
-  const auto rope = [](const char* type) {
-    return With(Llama(), {{"rope_scaling", {{"rope_type", type}, {"factor", 2.0}}}});
-  };
-  return {
-      {"ModelType", {{"model_type", "qwen2"}}, kRefused, {"\"qwen2\"", "supported are llama"}},
-      {"Yarn", rope("yarn"), kRefused, {"rope_scaling", "\"yarn\"", "default, linear and llama3"}},
-      {"Dynamic", rope("dynamic"), kRefused, {"\"dynamic\""}},
-      {"LongRope", rope("longrope"), kRefused, {"\"longrope\""}},
-      {"FactorOfDefault", rope("default"), kRefused, {"rope_scaling", "\"factor\"", "2.0"}},
-      {"PartialRotary",
-       With(Llama(), {{"partial_rotary_factor", 0.5}}),
-       kRefused,
-       {"partial_rotary_factor", "0.5"}},
-      {"PartialRotaryInside",
-       With(Llama(), {{"rope_parameters", {{"partial_rotary_factor", 0.25}}}}),
-       kRefused,
-       {"rope_parameters", "partial_rotary_factor", "0.25"}},
-      {"Activation",
-       With(Llama(), {{"hidden_act", "relu"}}),
-       kRefused,
-       {"hidden_act", "\"relu\"", "\"silu\""}},
-      {"GemmaActivation",
-       With(Gemma3(), {{"hidden_activation", "silu"}}),
-       kRefused,
-       {"hidden_activation", "\"silu\""}},
-      {"Experts", With(Llama(), {{"num_local_experts", 8}}), kRefused, {"num_local_experts", "8"}},
-      {"SoftcapOfLlama",
-       With(Llama(), {{"final_logit_softcapping", 30.0}}),
-       kRefused,
-       {"final_logit_softcapping"}},
-      {"WindowOfLlama", With(Llama(), {{"sliding_window", 16}}), kRefused, {"sliding_window"}},
-      {"Quantized",
-       With(Llama(), {{"quantization_config", {{"bits", 4}}}}),
-       kRefused,
-       {"quantization_config"}},
-      {"Bidirectional",
-       With(Gemma3(), {{"use_bidirectional_attention", true}}),
-       kRefused,
-       {"use_bidirectional_attention", "true"}},
-      {"LayerType",
-       With(Gemma3(1), {{"layer_types", {"linear_attention"}}}),
-       kRefused,
-       {"layer_types", "linear_attention"}},
-      {"LayerTypeOfLlama",
-       With(Llama(), {{"layer_types", {"full_attention", "sliding_attention"}}}),
-       kRefused,
-       {"layer_types", "at layer 1"}},
-      {"Interleaved", With(Llama(), {{"rope_interleaved", true}}), kRefused, {"rope_interleaved", "true"}},
-      {"UnknownKey", With(Llama(), {{"novelty", 1}}), kRefused, {"\"novelty\"", "1", "not known"}},
-  };
+constexpr auto kUnimplemented = StatusCode::kUnimplemented;
+constexpr auto kOutOfRange = StatusCode::kOutOfRange;
+constexpr auto kInvalid = StatusCode::kInvalidArgument;
+
+json Rope(const char* type) {
+  return With(Llama(), {{"rope_scaling", {{"rope_type", type}, {"factor", 2.0}}}});
 }
 
-std::vector<Refused> BadValues() {
-  constexpr auto kOutOfRange = StatusCode::kOutOfRange;
-  constexpr auto kInvalid = StatusCode::kInvalidArgument;
-  json no_vocabulary = Llama();
-  no_vocabulary.erase("vocab_size");
-  return {
-      {"Missing", no_vocabulary, StatusCode::kNotFound, {"vocab_size"}},
-      {"NotAnObject", json::array(), StatusCode::kDataLoss, {"type array"}},
-      {"ZeroLayers",
-       With(Llama(), {{"num_hidden_layers", 0}}),
-       kOutOfRange,
-       {"num_hidden_layers", "is 0", "1 and 1024"}},
-      {"NegativeHeads", With(Llama(), {{"num_attention_heads", -4}}), kOutOfRange, {"is -4", "1 and 1024"}},
-      {"HugeVocabulary",
-       With(Llama(), {{"vocab_size", 18446744073709551615u}}),
-       kOutOfRange,
-       {"vocab_size", "18446744073709551615", "4194304"}},
-      {"FractionalSize",
-       With(Llama(), {{"hidden_size", 32.5}}),
-       kInvalid,
-       {"hidden_size", "wanted an integer"}},
-      {"TextSize", With(Llama(), {{"hidden_size", "32"}}), kInvalid, {"hidden_size", "type string"}},
-      {"HeadsDoNotDivide", With(Llama(), {{"num_key_value_heads", 3}}), kInvalid, {"query head count is 4"}},
-      {"OddHead", With(Llama(), {{"head_dim", 7}}), kInvalid, {"RoPE dimension count is 7"}},
-      {"RopeFactor",
-       With(Llama(), {{"rope_scaling", {{"type", "linear"}, {"factor", 0.5}}}}),
-       kOutOfRange,
-       {"RoPE scaling factor", "0.5"}},
-      {"Llama3Factors",
-       With(Llama(), {{"rope_scaling",
-                       {{"rope_type", "llama3"},
-                        {"factor", 8.0},
-                        {"low_freq_factor", 4.0},
-                        {"high_freq_factor", 4.0}}}}),
-       kOutOfRange,
-       {"low and high frequency factors"}},
-      {"TwoRopes",
-       With(Llama(), {{"rope_scaling", json::object()}, {"rope_parameters", json::object()}}),
-       kInvalid,
-       {"rope_scaling", "rope_parameters"}},
-      {"TwoRopeBases",
-       With(Llama(), {{"rope_theta", 5e5}, {"rope_parameters", {{"rope_theta", 1e4}}}}),
-       kInvalid,
-       {"rope_parameters", "\"rope_theta\" is 10000", "of the config is 500000"}},
-      {"TwoRopeBasesOfAScaling",
-       With(Llama(), {{"rope_theta", 5e5},
-                      {"rope_scaling", {{"type", "linear"}, {"factor", 2.0}, {"rope_theta", 1e4}}}}),
-       kInvalid,
-       {"rope_scaling", "\"rope_theta\" is 10000", "of the config is 500000"}},
-      {"TwoFullBases",
-       With(Gemma3(),
-            {{"rope_theta", 1e6}, {"rope_parameters", {{"full_attention", {{"rope_theta", 2e6}}}}}}),
-       kInvalid,
-       {"full_attention", "\"rope_theta\" is 2000000", "key \"rope_theta\" of the config is 1000000"}},
-      {"TwoSlidingBases",
-       With(Gemma3(), {{"rope_local_base_freq", 1e4},
-                       {"rope_parameters", {{"sliding_attention", {{"rope_theta", 3e4}}}}}}),
-       kInvalid,
-       {"sliding_attention", "is 30000", "key \"rope_local_base_freq\" of the config is 10000"}},
-      {"TwoRopeTypes",
-       With(Llama(), {{"rope_scaling", {{"type", "linear"}, {"rope_type", "yarn"}}}}),
-       kInvalid,
-       {"rope_type", "\"yarn\"", "\"linear\""}},
-      {"Epsilon", With(Llama(), {{"rms_norm_eps", 0}}), kOutOfRange, {"norm epsilon is 0"}},
-      {"QueryScalar", With(Gemma3(), {{"query_pre_attn_scalar", -1}}), kOutOfRange, {"attention scale"}},
-      {"NoWindow", With(Gemma3(), {{"sliding_window", nullptr}}), kInvalid, {"sliding_window"}},
-      {"LayerTypesLengthOfLlama",
-       With(Llama(), {{"layer_types", {"full_attention"}}}),
-       kInvalid,
-       {"layer_types", "2 values"}},
-      {"LayerTypesLength",
-       With(Gemma3(2), {{"layer_types", {"full_attention"}}}),
-       kInvalid,
-       {"layer_types", "2 values"}},
-  };
+const Refused kChangedMathematics[] = {
+    {"ModelType", {{"model_type", "qwen2"}}, kUnimplemented, {"\"qwen2\"", "supported are llama"}},
+    {"Yarn", Rope("yarn"), kUnimplemented, {"rope_scaling", "\"yarn\"", "default, linear and llama3"}},
+    {"Dynamic", Rope("dynamic"), kUnimplemented, {"\"dynamic\""}},
+    {"LongRope", Rope("longrope"), kUnimplemented, {"\"longrope\""}},
+    {"FactorOfDefault", Rope("default"), kUnimplemented, {"rope_scaling", "\"factor\"", "2.0"}},
+    {"PartialRotary",
+     With(Llama(), {{"partial_rotary_factor", 0.5}}),
+     kUnimplemented,
+     {"partial_rotary_factor", "0.5"}},
+    {"PartialRotaryInside",
+     With(Llama(), {{"rope_parameters", {{"partial_rotary_factor", 0.25}}}}),
+     kUnimplemented,
+     {"rope_parameters", "partial_rotary_factor", "0.25"}},
+    {"Activation",
+     With(Llama(), {{"hidden_act", "relu"}}),
+     kUnimplemented,
+     {"hidden_act", "\"relu\"", "\"silu\""}},
+    {"GemmaActivation",
+     With(Gemma3(), {{"hidden_activation", "silu"}}),
+     kUnimplemented,
+     {"hidden_activation", "\"silu\""}},
+    {"Experts", With(Llama(), {{"num_local_experts", 8}}), kUnimplemented, {"num_local_experts", "8"}},
+    {"SoftcapOfLlama",
+     With(Llama(), {{"final_logit_softcapping", 30.0}}),
+     kUnimplemented,
+     {"final_logit_softcapping"}},
+    {"WindowOfLlama", With(Llama(), {{"sliding_window", 16}}), kUnimplemented, {"sliding_window"}},
+    {"Quantized",
+     With(Llama(), {{"quantization_config", {{"bits", 4}}}}),
+     kUnimplemented,
+     {"quantization_config"}},
+    {"Bidirectional",
+     With(Gemma3(), {{"use_bidirectional_attention", true}}),
+     kUnimplemented,
+     {"use_bidirectional_attention", "true"}},
+    {"LayerType",
+     With(Gemma3(1), {{"layer_types", {"linear_attention"}}}),
+     kUnimplemented,
+     {"layer_types", "linear_attention"}},
+    {"LayerTypeOfLlama",
+     With(Llama(), {{"layer_types", {"full_attention", "sliding_attention"}}}),
+     kUnimplemented,
+     {"layer_types", "at layer 1"}},
+    {"Interleaved",
+     With(Llama(), {{"rope_interleaved", true}}),
+     kUnimplemented,
+     {"rope_interleaved", "true"}},
+    {"UnknownKey", With(Llama(), {{"novelty", 1}}), kUnimplemented, {"\"novelty\"", "1", "not known"}},
+};
+
+json Without(json base, const char* key) {
+  base.erase(key);
+  return base;
 }
 
-std::string NameOf(const ::testing::TestParamInfo<Refused>& index) {
-  return index.param.name;
-}
-INSTANTIATE_TEST_SUITE_P(ChangedMathematics, HfConfigRefused, ::testing::ValuesIn(ChangedMathematics()),
-                         NameOf);
-INSTANTIATE_TEST_SUITE_P(BadValues, HfConfigRefused, ::testing::ValuesIn(BadValues()), NameOf);
+const Refused kBadValues[] = {
+    {"Missing", Without(Llama(), "vocab_size"), StatusCode::kNotFound, {"vocab_size"}},
+    {"NotAnObject", json::array(), StatusCode::kDataLoss, {"type array"}},
+    {"ZeroLayers",
+     With(Llama(), {{"num_hidden_layers", 0}}),
+     kOutOfRange,
+     {"num_hidden_layers", "is 0", "1 and 1024"}},
+    {"NegativeHeads", With(Llama(), {{"num_attention_heads", -4}}), kOutOfRange, {"is -4", "1 and 1024"}},
+    {"HugeVocabulary",
+     With(Llama(), {{"vocab_size", 18446744073709551615u}}),
+     kOutOfRange,
+     {"vocab_size", "18446744073709551615", "4194304"}},
+    {"FractionalSize",
+     With(Llama(), {{"hidden_size", 32.5}}),
+     kInvalid,
+     {"hidden_size", "wanted an integer"}},
+    {"TextSize", With(Llama(), {{"hidden_size", "32"}}), kInvalid, {"hidden_size", "type string"}},
+    {"HeadsDoNotDivide", With(Llama(), {{"num_key_value_heads", 3}}), kInvalid, {"query head count is 4"}},
+    {"OddHead", With(Llama(), {{"head_dim", 7}}), kInvalid, {"RoPE dimension count is 7"}},
+    {"RopeFactor",
+     With(Llama(), {{"rope_scaling", {{"type", "linear"}, {"factor", 0.5}}}}),
+     kOutOfRange,
+     {"RoPE scaling factor", "0.5"}},
+    {"Llama3Factors",
+     With(
+         Llama(),
+         {{"rope_scaling",
+           {{"rope_type", "llama3"}, {"factor", 8.0}, {"low_freq_factor", 4.0}, {"high_freq_factor", 4.0}}}}),
+     kOutOfRange,
+     {"low and high frequency factors"}},
+    {"TwoRopes",
+     With(Llama(), {{"rope_scaling", json::object()}, {"rope_parameters", json::object()}}),
+     kInvalid,
+     {"rope_scaling", "rope_parameters"}},
+    {"TwoRopeBases",
+     With(Llama(), {{"rope_theta", 5e5}, {"rope_parameters", {{"rope_theta", 1e4}}}}),
+     kInvalid,
+     {"rope_parameters", "\"rope_theta\" is 10000", "of the config is 500000"}},
+    {"TwoRopeBasesOfAScaling",
+     With(Llama(), {{"rope_theta", 5e5},
+                    {"rope_scaling", {{"type", "linear"}, {"factor", 2.0}, {"rope_theta", 1e4}}}}),
+     kInvalid,
+     {"rope_scaling", "\"rope_theta\" is 10000", "of the config is 500000"}},
+    {"TwoFullBases",
+     With(Gemma3(), {{"rope_theta", 1e6}, {"rope_parameters", {{"full_attention", {{"rope_theta", 2e6}}}}}}),
+     kInvalid,
+     {"full_attention", "\"rope_theta\" is 2000000", "key \"rope_theta\" of the config is 1000000"}},
+    {"TwoSlidingBases",
+     With(Gemma3(), {{"rope_local_base_freq", 1e4},
+                     {"rope_parameters", {{"sliding_attention", {{"rope_theta", 3e4}}}}}}),
+     kInvalid,
+     {"sliding_attention", "is 30000", "key \"rope_local_base_freq\" of the config is 10000"}},
+    {"TwoRopeTypes",
+     With(Llama(), {{"rope_scaling", {{"type", "linear"}, {"rope_type", "yarn"}}}}),
+     kInvalid,
+     {"rope_type", "\"yarn\"", "\"linear\""}},
+    {"Epsilon", With(Llama(), {{"rms_norm_eps", 0}}), kOutOfRange, {"norm epsilon is 0"}},
+    {"QueryScalar", With(Gemma3(), {{"query_pre_attn_scalar", -1}}), kOutOfRange, {"attention scale"}},
+    {"NoWindow", With(Gemma3(), {{"sliding_window", nullptr}}), kInvalid, {"sliding_window"}},
+    {"LayerTypesLengthOfLlama",
+     With(Llama(), {{"layer_types", {"full_attention"}}}),
+     kInvalid,
+     {"layer_types", "2 values"}},
+    {"LayerTypesLength",
+     With(Gemma3(2), {{"layer_types", {"full_attention"}}}),
+     kInvalid,
+     {"layer_types", "2 values"}},
+};
+
+INSTANTIATE_TEST_SUITE_P(ChangedMathematics, HfConfigRefused, ::testing::ValuesIn(kChangedMathematics),
+                         test::NameOfRow<json>);
+INSTANTIATE_TEST_SUITE_P(BadValues, HfConfigRefused, ::testing::ValuesIn(kBadValues), test::NameOfRow<json>);
 
 TEST(HfConfig, JsonThatIsNotIsAnError) {
   EXPECT_EQ(ParseHfConfig("{", "config.json").status().code(), StatusCode::kDataLoss);
