@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <cstdlib>
 
+#include "models/registry.h"
 #include "models/safetensors.h"
 #include "models/weight_source.h"
 
@@ -31,7 +32,8 @@ int FuzzSafetensors(const uint8_t* data, size_t size) {
     Require(tensor.bytes.data() == bytes.data() + tensor.offset);
     Require(tensor.offset + static_cast<int64_t>(tensor.bytes.size()) <= static_cast<int64_t>(size));
     total += static_cast<int64_t>(tensor.bytes.size());
-    for (const char* family : {"llama", "gemma3"}) Require(CanonicalName(family, tensor.name).size() < 64);
+    for (const ModelFamily* family : AllModelFamilies())
+      Require(CanonicalName(*family, tensor.name).size() < 64);
   }
   Require(total <= static_cast<int64_t>(size));
   return 0;

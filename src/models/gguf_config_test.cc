@@ -161,7 +161,7 @@ const Refused kChangedMathematics[] = {
     {"Architecture",
      GgufWriter().String("general.architecture", "mamba"),
      kUnimplemented,
-     {"\"mamba\"", "llama and gemma3"}},
+     {"\"mamba\"", "llama, gemma3"}},
     {"Yarn",
      Llama().String("llama.rope.scaling.type", "yarn"),
      kUnimplemented,

@@ -34,6 +34,10 @@ const json* JsonKeys::Get(std::string_view key) {
   return it == object_.end() || it->is_null() ? nullptr : &*it;
 }
 
+bool JsonKeys::IsNull(std::string_view key) {
+  return Get(key) == nullptr && object_.contains(std::string(key));
+}
+
 Result<int64_t> JsonKeys::Count(std::string_view key, int64_t limit) {
   const json* value = Get(key);
   if (value == nullptr) return NotFound(Where(fmt::format("key {} is missing", Quoted(key))));

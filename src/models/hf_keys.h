@@ -13,7 +13,7 @@
 
 namespace holdfast {
 
-// A key that is absent and one that is null are the same: both take the fallback. Errors: kInvalidArgument
+// A key that is absent and one that is null are the same but for IsNull: both take the fallback. Errors: kInvalidArgument
 // (type found and wanted), kOutOfRange (value and limits), kNotFound (a key without fallback).
 class JsonKeys {
  public:
@@ -26,6 +26,8 @@ class JsonKeys {
   // The value, null pointer where absent or null. Counts as read.
   const nlohmann::json* Get(std::string_view key);
   bool Has(std::string_view key) { return Get(key) != nullptr; }
+  // There, and null: for the keys where that is not the same as absent. Counts as read.
+  bool IsNull(std::string_view key);
 
   Result<int64_t> Count(std::string_view key, int64_t limit);  // 1 to limit
   Result<int64_t> CountOr(std::string_view key, int64_t limit, int64_t fallback);

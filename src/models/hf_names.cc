@@ -6,24 +6,20 @@
 
 #include "base/status_macros.h"
 #include "models/quoted.h"
+#include "models/registry.h"
 #include "models/weight_source.h"
 
 namespace holdfast {
 namespace {
 
-struct NamePair {
-  std::string_view hf;
-  std::string_view canonical;
-};
-
 // Names outside the layers, after the model's prefix is gone.
-constexpr NamePair kTop[] = {
+constexpr HfName kTop[] = {
     {"embed_tokens.weight", "token_embd.weight"},
     {"norm.weight", "output_norm.weight"},
 };
 
-// Names within "layers.N.": those of both families, then each family's own norms.
-constexpr NamePair kLayer[] = {
+// Names within "layers.N." that families share; a family's own are in its file.
+constexpr HfName kLayer[] = {
     {"self_attn.q_proj.weight", "attn_q.weight"},      {"self_attn.q_proj.bias", "attn_q.bias"},
     {"self_attn.k_proj.weight", "attn_k.weight"},      {"self_attn.k_proj.bias", "attn_k.bias"},
     {"self_attn.v_proj.weight", "attn_v.weight"},      {"self_attn.v_proj.bias", "attn_v.bias"},
@@ -33,25 +29,12 @@ constexpr NamePair kLayer[] = {
     {"mlp.down_proj.weight", "ffn_down.weight"},       {"mlp.down_proj.bias", "ffn_down.bias"},
     {"input_layernorm.weight", "attn_norm.weight"},
 };
-constexpr NamePair kLlamaLayer[] = {
-    {"post_attention_layernorm.weight", "ffn_norm.weight"},
-};
-constexpr NamePair kGemma3Layer[] = {
-    {"post_attention_layernorm.weight", "post_attention_norm.weight"},
-    {"pre_feedforward_layernorm.weight", "ffn_norm.weight"},
-    {"post_feedforward_layernorm.weight", "post_ffw_norm.weight"},
-    {"self_attn.q_norm.weight", "attn_q_norm.weight"},
-    {"self_attn.k_norm.weight", "attn_k_norm.weight"},
-};
 
 // The longest prefixes first: multimodal gemma3 has the language model inside, at two places over the years.
 constexpr std::string_view kModelPrefixes[] = {"language_model.model.", "model.language_model.", "model."};
-// What a text model does not read of a file: the vision half of multimodal gemma3.
-constexpr std::string_view kVisionPrefixes[] = {"vision_tower.", "model.vision_tower.",
-                                                "multi_modal_projector.", "model.multi_modal_projector."};
 
-std::string_view Lookup(std::span<const NamePair> table, std::string_view name) {
-  for (const NamePair& pair : table) {
+std::string_view Lookup(std::span<const HfName> table, std::string_view name) {
+  for (const HfName& pair : table) {
     if (pair.hf == name) return pair.canonical;
   }
   return {};
@@ -63,22 +46,20 @@ bool IsLayerNumber(std::string_view digits) {
   return std::all_of(digits.begin(), digits.end(), [](char c) { return c >= '0' && c <= '9'; });
 }
 
-// Left out without loss: the vision half, and rotary tables that old checkpoints store although they are
+// Left out without loss: what the family says, and rotary tables that old checkpoints store although they are
 // computed.
-bool IsLeftOut(std::string_view architecture, std::string_view name) {
+bool IsLeftOut(const ModelFamily& family, std::string_view name) {
   if (name.ends_with(".rotary_emb.inv_freq")) return true;
-  if (architecture != "gemma3") return false;
-  return std::any_of(std::begin(kVisionPrefixes), std::end(kVisionPrefixes),
+  return std::any_of(family.hf_left_out.begin(), family.hf_left_out.end(),
                      [&](std::string_view prefix) { return name.starts_with(prefix); });
 }
 
-std::string LayerName(std::string_view architecture, std::string_view name) {
+std::string LayerName(const ModelFamily& family, std::string_view name) {
   const size_t dot = name.find('.');
   if (dot == std::string_view::npos || !IsLayerNumber(name.substr(0, dot))) return "";
   const std::string_view rest = name.substr(dot + 1);
   std::string_view canonical = Lookup(kLayer, rest);
-  if (canonical.empty() && architecture == "llama") canonical = Lookup(kLlamaLayer, rest);
-  if (canonical.empty() && architecture == "gemma3") canonical = Lookup(kGemma3Layer, rest);
+  if (canonical.empty()) canonical = Lookup(family.hf_layer_names, rest);
   return canonical.empty() ? "" : fmt::format("blk.{}.{}", name.substr(0, dot), canonical);
 }
 
@@ -105,27 +86,27 @@ Status DropTiedOutput(const std::string& folder, std::vector<WeightSource::Entry
 
 }  // namespace
 
-std::string CanonicalName(std::string_view architecture, std::string_view hf_name) {
+std::string CanonicalName(const ModelFamily& family, std::string_view hf_name) {
   if (hf_name == "lm_head.weight" || hf_name == "language_model.lm_head.weight") return "output.weight";
   for (const std::string_view prefix : kModelPrefixes) {
     if (!hf_name.starts_with(prefix)) continue;
     const std::string_view rest = hf_name.substr(prefix.size());
-    if (rest.starts_with("layers.")) return LayerName(architecture, rest.substr(7));
+    if (rest.starts_with("layers.")) return LayerName(family, rest.substr(7));
     return std::string(Lookup(kTop, rest));
   }
   return "";
 }
 
 Result<std::unique_ptr<WeightSource>> MakeWeightSource(std::shared_ptr<const SafetensorsModel> model,
-                                                       std::string folder, std::string_view architecture,
+                                                       std::string folder, const ModelFamily& family,
                                                        bool tied_embeddings) {
   std::vector<WeightSource::Entry> entries;
   for (const SafetensorsModel::Entry& found : model->tensors()) {
     const SafetensorsTensor& tensor = *found.tensor;
-    if (IsLeftOut(architecture, tensor.name)) continue;
+    if (IsLeftOut(family, tensor.name)) continue;
     WeightSource::Entry& entry = entries.emplace_back();
     entry.file_name = tensor.name;
-    if (tensor.shape.size() <= 2) entry.name = CanonicalName(architecture, tensor.name);
+    if (tensor.shape.size() <= 2) entry.name = CanonicalName(family, tensor.name);
     entry.weight = {
         {}, tensor.type, tensor.shape.size() == 2 ? tensor.shape[0] : 1, tensor.shape.back(), tensor.bytes};
     entry.forget = [file = found.file, &tensor] { file->Forget(tensor); };

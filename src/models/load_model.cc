@@ -10,7 +10,7 @@ namespace holdfast {
 
 Result<LoadedModel> LoadModel(const std::string& path, const LoadOptions& options, ThreadPool& pool) {
   HF_ASSIGN_OR_RETURN(ModelSource source, OpenModelSource(path));
-  HF_ASSIGN_OR_RETURN(const ModelFamily family, FindModelFamily(source.config.architecture));
+  const ModelFamily& family = *FindModelFamily(source.config.architecture);  // configs are of known ones
   LoadedModel loaded;
   loaded.chat_template = std::move(source.chat_template);
   if (source.tokenizer) {
@@ -22,7 +22,7 @@ Result<LoadedModel> LoadModel(const std::string& path, const LoadOptions& option
   }
   loaded.tokenizer_missing = std::move(source.tokenizer_missing);
   // A template that is not in the table leaves the model usable for plain text.
-  const auto format = DetectChatFormat(loaded.chat_template, source.config.architecture);
+  const auto format = DetectChatFormat(loaded.chat_template, family.chat_format);
   if (format.ok()) {
     loaded.chat_format = *format;
   } else if (format.status().code() != StatusCode::kUnimplemented) {

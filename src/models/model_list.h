@@ -1,9 +1,9 @@
-// Every model family, once. Adding one: its line here, src/models/<name>.cc, and what the formats say of it
-// (CONTRIBUTING.md lists the places).
+// Every model family, once. Adding one: its line here and src/models/<name>.cc, which defines what the line
+// names and is the only place that knows the family (CONTRIBUTING.md).
 //
-// HOLDFAST_MODELS(X): X(name as config.architecture has it, function of registry.h that loads it)
+// HOLDFAST_MODELS(X): X(a ModelFamily, see registry.h)
 #pragma once
 
 #define HOLDFAST_MODELS(X) \
-  X("llama", LoadLlama)    \
-  X("gemma3", LoadGemma3)
+  X(kLlamaFamily)          \
+  X(kGemma3Family)

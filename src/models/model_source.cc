@@ -7,6 +7,7 @@
 #include "models/gguf_tokenizer.h"
 #include "models/hf_config.h"
 #include "models/quoted.h"
+#include "models/registry.h"
 
 namespace holdfast {
 namespace {
@@ -39,9 +40,10 @@ Result<ModelSource> OpenFolder(const std::string& path) {
   ModelSource source;
   HF_ASSIGN_OR_RETURN(source.config, ReadHfConfig(path));
   HF_ASSIGN_OR_RETURN(std::unique_ptr<SafetensorsModel> opened, SafetensorsModel::Open(path));
-  HF_ASSIGN_OR_RETURN(source.weights,
-                      MakeWeightSource(std::shared_ptr<const SafetensorsModel>(std::move(opened)), path,
-                                       source.config.architecture, source.config.tied_embeddings));
+  HF_ASSIGN_OR_RETURN(
+      source.weights,
+      MakeWeightSource(std::shared_ptr<const SafetensorsModel>(std::move(opened)), path,
+                       *FindModelFamily(source.config.architecture), source.config.tied_embeddings));
   source.tokenizer_missing =
       "read tokenizer of " + Quoted(path) +
       ": tokenizer.json of a Hugging Face folder is not supported, a GGUF file's tokenizer is";

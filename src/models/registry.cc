@@ -1,26 +1,32 @@
 #include "models/registry.h"
 
-#include <string>
-
 namespace holdfast {
 namespace {
 
-constexpr ModelFamily kFamilies[] = {
-#define HOLDFAST_MODEL_ENTRY(name, load) {name, load},
+constexpr const ModelFamily* kFamilies[] = {
+#define HOLDFAST_MODEL_ENTRY(family) &family,
     HOLDFAST_MODELS(HOLDFAST_MODEL_ENTRY)
 #undef HOLDFAST_MODEL_ENTRY
 };
 
 }  // namespace
 
-Result<ModelFamily> FindModelFamily(std::string_view architecture) {
-  std::string names;
-  for (const ModelFamily& family : kFamilies) {
-    if (family.name == architecture) return family;
-    names += (names.empty() ? "" : ", ") + std::string(family.name);
+std::span<const ModelFamily* const> AllModelFamilies() {
+  return kFamilies;
+}
+
+const ModelFamily* FindModelFamily(std::string_view name) {
+  for (const ModelFamily* family : kFamilies) {
+    if (family->name == name) return family;
   }
-  return Unimplemented("load model: architecture '" + std::string(architecture) + "', supported are " +
-                       names);
+  return nullptr;
+}
+
+std::string ModelFamilyNames() {
+  std::string names;
+  for (const ModelFamily* family : kFamilies)
+    names += (names.empty() ? "" : ", ") + std::string(family->name);
+  return names;
 }
 
 }  // namespace holdfast

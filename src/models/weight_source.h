@@ -19,6 +19,8 @@
 
 namespace holdfast {
 
+struct ModelFamily;
+
 // A matrix [rows, cols] (rows = outputs, cols = inputs, contiguous) or a vector [cols] with rows = 1.
 struct Weight {
   std::string_view name;  // canonical; valid while the source lives
@@ -76,15 +78,14 @@ class WeightSource {
 
 // Tensors of more than two dims have no canonical name, and so are refused by CheckAllTaken.
 Result<std::unique_ptr<WeightSource>> MakeWeightSource(std::shared_ptr<const GgufFile> file);
-// architecture: the family whose Hugging Face names are mapped ("llama", "gemma3"); tied_embeddings: an
-// lm_head that repeats the embeddings byte for byte is dropped, another one refused. Names that map to
-// nothing stay as they are, and so are refused by CheckAllTaken; vision towers of multimodal gemma3 and
-// stored rotary tables are left out.
+// family: whose Hugging Face names are mapped; tied_embeddings: an lm_head that repeats the embeddings byte
+// for byte is dropped, another one refused. Names that map to nothing stay as they are, and so are refused by
+// CheckAllTaken; what the family leaves out and stored rotary tables are dropped.
 Result<std::unique_ptr<WeightSource>> MakeWeightSource(std::shared_ptr<const SafetensorsModel> model,
-                                                       std::string folder, std::string_view architecture,
+                                                       std::string folder, const ModelFamily& family,
                                                        bool tied_embeddings);
 
 // The canonical name of a Hugging Face tensor, "" where there is none.
-std::string CanonicalName(std::string_view architecture, std::string_view hf_name);
+std::string CanonicalName(const ModelFamily& family, std::string_view hf_name);
 
 }  // namespace holdfast

@@ -6,6 +6,7 @@
 #include <fstream>
 
 #include "models/model_source.h"
+#include "models/registry.h"
 #include "models/test_files.h"
 
 namespace holdfast {
@@ -17,30 +18,31 @@ using test::Raw;
 using test::SafetensorsBytes;
 
 TEST(CanonicalName, MapsBothFamilies) {
-  EXPECT_EQ(CanonicalName("llama", "model.embed_tokens.weight"), "token_embd.weight");
-  EXPECT_EQ(CanonicalName("llama", "model.norm.weight"), "output_norm.weight");
-  EXPECT_EQ(CanonicalName("llama", "lm_head.weight"), "output.weight");
-  EXPECT_EQ(CanonicalName("llama", "model.layers.12.self_attn.q_proj.weight"), "blk.12.attn_q.weight");
-  EXPECT_EQ(CanonicalName("llama", "model.layers.0.self_attn.o_proj.bias"), "blk.0.attn_output.bias");
-  EXPECT_EQ(CanonicalName("llama", "model.layers.0.post_attention_layernorm.weight"),
+  EXPECT_EQ(CanonicalName(kLlamaFamily, "model.embed_tokens.weight"), "token_embd.weight");
+  EXPECT_EQ(CanonicalName(kLlamaFamily, "model.norm.weight"), "output_norm.weight");
+  EXPECT_EQ(CanonicalName(kLlamaFamily, "lm_head.weight"), "output.weight");
+  EXPECT_EQ(CanonicalName(kLlamaFamily, "model.layers.12.self_attn.q_proj.weight"), "blk.12.attn_q.weight");
+  EXPECT_EQ(CanonicalName(kLlamaFamily, "model.layers.0.self_attn.o_proj.bias"), "blk.0.attn_output.bias");
+  EXPECT_EQ(CanonicalName(kLlamaFamily, "model.layers.0.post_attention_layernorm.weight"),
             "blk.0.ffn_norm.weight");
-  EXPECT_EQ(CanonicalName("gemma3", "model.layers.0.post_attention_layernorm.weight"),
+  EXPECT_EQ(CanonicalName(kGemma3Family, "model.layers.0.post_attention_layernorm.weight"),
             "blk.0.post_attention_norm.weight");
-  EXPECT_EQ(CanonicalName("gemma3", "model.layers.0.pre_feedforward_layernorm.weight"),
+  EXPECT_EQ(CanonicalName(kGemma3Family, "model.layers.0.pre_feedforward_layernorm.weight"),
             "blk.0.ffn_norm.weight");
-  EXPECT_EQ(CanonicalName("gemma3", "model.layers.0.post_feedforward_layernorm.weight"),
+  EXPECT_EQ(CanonicalName(kGemma3Family, "model.layers.0.post_feedforward_layernorm.weight"),
             "blk.0.post_ffw_norm.weight");
-  EXPECT_EQ(CanonicalName("gemma3", "model.layers.0.self_attn.k_norm.weight"), "blk.0.attn_k_norm.weight");
-  EXPECT_EQ(CanonicalName("gemma3", "language_model.model.layers.3.mlp.up_proj.weight"),
+  EXPECT_EQ(CanonicalName(kGemma3Family, "model.layers.0.self_attn.k_norm.weight"),
+            "blk.0.attn_k_norm.weight");
+  EXPECT_EQ(CanonicalName(kGemma3Family, "language_model.model.layers.3.mlp.up_proj.weight"),
             "blk.3.ffn_up.weight");
-  EXPECT_EQ(CanonicalName("gemma3", "model.language_model.embed_tokens.weight"), "token_embd.weight");
+  EXPECT_EQ(CanonicalName(kGemma3Family, "model.language_model.embed_tokens.weight"), "token_embd.weight");
 }
 
 TEST(CanonicalName, KnowsNothingElse) {
   for (const char* name : {"model.layers.0.self_attn.q_norm.weight", "model.layers.00.mlp.up_proj.weight",
                            "model.layers..mlp.up_proj.weight", "model.layers.0", "token_embd.weight",
                            "model.", "", "model.layers.99999.mlp.up_proj.weight"}) {
-    EXPECT_EQ(CanonicalName("llama", name), "") << name;
+    EXPECT_EQ(CanonicalName(kLlamaFamily, name), "") << name;
   }
 }
 

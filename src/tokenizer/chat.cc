@@ -98,8 +98,8 @@ std::string Unescape(std::string_view literal) {
 
 }  // namespace
 
-Result<ChatFormat> DetectChatFormat(std::string_view chat_template, std::string_view architecture) {
-  if (chat_template.empty()) return architecture == "gemma3" ? ChatFormat::kGemma : ChatFormat::kNone;
+Result<ChatFormat> DetectChatFormat(std::string_view chat_template, ChatFormat without_template) {
+  if (chat_template.empty()) return without_template;
   // Templates with reasoning modes write more than plain ChatML does.
   const bool more = Has(chat_template, "<|im_sep|>") || Has(chat_template, "enable_thinking") ||
                     Has(chat_template, "reasoning");

@@ -16,9 +16,9 @@ struct ChatMessage {
 
 enum class ChatFormat : unsigned char { kNone, kChatMl, kGemma };
 
-// Recognises the format from a GGUF chat template's text; an empty template falls back on the architecture's
-// own (gemma3: kGemma; most: kNone). Error kUnimplemented for a template that is none of the table's.
-Result<ChatFormat> DetectChatFormat(std::string_view chat_template, std::string_view architecture);
+// Recognises the format from a GGUF chat template's text; an empty template is `without_template`, the
+// family's own. Error kUnimplemented for a template that is none of the table's.
+Result<ChatFormat> DetectChatFormat(std::string_view chat_template, ChatFormat without_template);
 
 // The system message that a ChatML template writes when the conversation brings none; empty if it writes
 // none.

@@ -15,7 +15,7 @@ TEST_P(ChatTemplate, IsRenderedAsJinjaDoes) {
   std::ifstream in(std::string(HOLDFAST_SOURCE_DIR) + "/tests/expectations/chat_" + GetParam() + ".json");
   const nlohmann::json expected = nlohmann::json::parse(in);
   const std::string source = expected["template"];
-  const auto format = DetectChatFormat(source, "");
+  const auto format = DetectChatFormat(source, ChatFormat::kNone);
   ASSERT_TRUE(format.ok());
   ASSERT_GE(expected["cases"].size(), 20u);
   for (const auto& c : expected["cases"]) {
@@ -34,13 +34,13 @@ TEST_P(ChatTemplate, IsRenderedAsJinjaDoes) {
 INSTANTIATE_TEST_SUITE_P(Models, ChatTemplate, testing::Values("smollm2", "gemma3"),
                          [](const auto& model) { return std::string(model.param); });
 
-TEST(Chat, FormatIsTheTemplatesOrTheArchitectures) {
-  EXPECT_EQ(*DetectChatFormat("", "gemma3"), ChatFormat::kGemma);
-  EXPECT_EQ(*DetectChatFormat("", "llama"), ChatFormat::kNone);
-  const auto unknown = DetectChatFormat("{{ '[INST]' + x }}", "llama");
+TEST(Chat, FormatIsTheTemplatesOrTheFamilys) {
+  EXPECT_EQ(*DetectChatFormat("", ChatFormat::kGemma), ChatFormat::kGemma);
+  EXPECT_EQ(*DetectChatFormat("", ChatFormat::kNone), ChatFormat::kNone);
+  const auto unknown = DetectChatFormat("{{ '[INST]' + x }}", ChatFormat::kGemma);
   EXPECT_EQ(unknown.status().code(), StatusCode::kUnimplemented);
   EXPECT_NE(unknown.status().message().find("[INST]"), std::string::npos);
-  EXPECT_FALSE(DetectChatFormat("<|im_start|><|im_sep|><|im_end|>", "phi").ok());
+  EXPECT_FALSE(DetectChatFormat("<|im_start|><|im_sep|><|im_end|>", ChatFormat::kChatMl).ok());
 }
 
 TEST(Chat, DefaultSystemMessageIsTheTemplatesLiteral) {
