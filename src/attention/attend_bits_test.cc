@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "attention/testing_rows.h"
+#include "simd/testing_effort.h"
 
 namespace holdfast {
 namespace {
@@ -42,7 +43,7 @@ INSTANTIATE_TEST_SUITE_P(EveryCodec, AttendBitsTest, testing::ValuesIn(AllCodecs
                          [](const auto& instance) { return std::string(CodecName(instance.param)); });
 
 TEST_P(AttendBitsTest, OneTwoAndThreeThreadsAgree) {
-  for (const Isa isa : SupportedIsas()) {
+  for (const Isa isa : IsasToVisit()) {
     for (const auto& [geometry, sequences] : Calls()) {
       TestCall call(geometry, sequences, 11);
       const std::vector<float> one = call.Run(isa, 1);
@@ -53,7 +54,7 @@ TEST_P(AttendBitsTest, OneTwoAndThreeThreadsAgree) {
 }
 
 TEST_P(AttendBitsTest, AQueryAloneAgreesWithTheSameQueryInABatch) {
-  for (const Isa isa : SupportedIsas()) {
+  for (const Isa isa : IsasToVisit()) {
     for (const auto& [geometry, sequences] : Calls()) {
       TestCall call(geometry, sequences, 12);
       const std::vector<float> together = call.Run(isa, 1);
@@ -69,7 +70,7 @@ TEST_P(AttendBitsTest, AQueryAloneAgreesWithTheSameQueryInABatch) {
 }
 
 TEST_P(AttendBitsTest, WhereRowsLieAndHowSpansAreCutDoesNotMatter) {
-  for (const Isa isa : SupportedIsas()) {
+  for (const Isa isa : IsasToVisit()) {
     for (const auto& [geometry, sequences] : Calls()) {
       TestCall call(geometry, sequences, 13);
       const std::vector<float> whole = call.Run(isa, 2);
@@ -82,7 +83,7 @@ TEST_P(AttendBitsTest, WhereRowsLieAndHowSpansAreCutDoesNotMatter) {
 
 TEST_P(AttendBitsTest, RowsThatAQueryDoesNotSeeDoNotMatter) {
   // A later query of the same block sees more rows; the earlier ones' bits are those they had before.
-  for (const Isa isa : SupportedIsas()) {
+  for (const Isa isa : IsasToVisit()) {
     for (const auto& [geometry, sequences] : Calls()) {
       TestCall call(geometry, sequences, 14);
       const std::vector<float> before = call.Run(isa, 2);

@@ -7,6 +7,7 @@
 #include <limits>
 
 #include "attention/testing_rows.h"
+#include "simd/testing_effort.h"
 
 namespace holdfast {
 namespace {
@@ -62,7 +63,7 @@ INSTANTIATE_TEST_SUITE_P(EveryCodec, AttendTest, testing::ValuesIn(AllCodecs()),
 
 TEST_P(AttendTest, AgreesWithTheReferenceForRandomShapesRulesAndSpans) {
   std::mt19937_64 random(20 + static_cast<uint64_t>(GetParam()));
-  for (int i = 0; i < 24; ++i) {
+  for (int i = 0; i < Rounds(24); ++i) {
     const CodecId v_codec = i % 3 != 0 ? GetParam() : AllCodecs()[random() % AllCodecs().size()];
     const TestGeometry geometry = RandomGeometry(random, GetParam(), v_codec);
     std::vector<TestSequence> sequences;
@@ -70,7 +71,7 @@ TEST_P(AttendTest, AgreesWithTheReferenceForRandomShapesRulesAndSpans) {
     TestCall call(geometry, sequences, random());
     if (i % 2 == 1) call.Scatter(random());
     const std::vector<float> expected = call.Reference();
-    for (const Isa isa : SupportedIsas()) {
+    for (const Isa isa : IsasToVisit()) {
       EXPECT_LE(LargestDifference(call.Run(isa, 1 + i % 2), expected), Tolerance(GetParam(), v_codec))
           << IsaName(isa) << ": " << geometry.Describe() << ", case " << i;
     }
@@ -108,7 +109,7 @@ TEST_P(AttendTest, AQueryThatIsNotFiniteGetsNaNAndItsNeighboursDoNot) {
                        -std::numeric_limits<float>::infinity()};
   const TestGeometry geometry = SmallGeometry(GetParam());
   const size_t dim = static_cast<size_t>(geometry.shape.k_dim);
-  for (const Isa isa : SupportedIsas()) {
+  for (const Isa isa : IsasToVisit()) {
     for (const float value : bad) {
       TestCall call(geometry, {{600, 20}}, 6);
       const std::vector<float> clean = call.Run(isa, 2);
@@ -129,7 +130,7 @@ TEST_P(AttendTest, AQueryThatIsNotFiniteGetsNaNAndItsNeighboursDoNot) {
 TEST_P(AttendTest, ScoresThatOverflowAreNeverASilentZero) {
   TestCall call(SmallGeometry(GetParam()), {{40, 1}}, 7);
   for (float& x : call.q()) x = 3e38f;
-  for (const Isa isa : SupportedIsas()) {
+  for (const Isa isa : IsasToVisit()) {
     for (const float x : call.Run(isa, 1)) EXPECT_TRUE(std::isnan(x)) << IsaName(isa);
   }
 }
