@@ -101,6 +101,19 @@ struct RowTransformConfig {
   }
 };
 
+// Rows that a layer keeps a second time at higher precision, and that a query sees so: which ones depends on
+// positions alone. With either of them a layer's rewind ends at CacheConfig::rewind_tokens.
+struct ProtectionConfig {
+  // The first positions, where the layout sees them for ever: a window protects the sinks that it keeps instead.
+  int64_t sink_tokens = 0;
+  int64_t recent_tokens =
+      0;  // the query at p sees p-R+1..p so; at least its own row where sinks are protected
+  KvSpec codecs;
+
+  bool none() const { return sink_tokens == 0 && recent_tokens == 0; }
+  friend bool operator==(const ProtectionConfig&, const ProtectionConfig&) = default;
+};
+
 struct LayerConfig {
   LayoutConfig layout;
   CodecSpec k_codec;
@@ -109,6 +122,10 @@ struct LayerConfig {
   int kv_heads = 0;
   RowTransformConfig k_transform = {};
   RowTransformConfig v_transform = {};  // none where v_is_prefix_of_k: a latent row's V is its K's prefix
+  ProtectionConfig protection = {};
+  // V rows of a weight below this are left out of a query's output (attention/attend.h says weight of what);
+  // in [0, 1). 0: none, exact.
+  float sparse_v = 0.0f;
 
   friend bool operator==(const LayerConfig&, const LayerConfig&) = default;
 };
@@ -146,7 +163,7 @@ struct CacheBytes {
 };
 
 // Bytes of one row of every KV head of the layer, K and V, metadata of the codec included. In closed form:
-// kv_heads * (K bytes + V bytes), a tile's bytes / 16.
+// kv_heads * (K bytes + V bytes), a tile's bytes / 16. Protected rows, a number that does not grow, come on top.
 Result<int64_t> RowBytes(const LayerConfig& layer);
 
 // What a cache that holds `length_tokens` tokens has allocated, to the byte. Errors: an invalid

@@ -32,6 +32,17 @@ enum class KvRotate : uint8_t { kAuto, kOn, kOff };
 std::string_view KvRotateName(KvRotate rotate);  // "auto", "on", "off"
 Result<KvRotate> ParseKvRotate(std::string_view name);
 
+// Layers [first, last] and their codecs.
+struct LayerScheme {
+  int first = 0, last = 0;
+  KvSpec codecs;
+  friend bool operator==(const LayerScheme&, const LayerScheme&) = default;
+};
+
+// As `--kv-layers` takes them: `0-1=f16,2-29=aura4v2,7=f16:int8`.
+std::string LayerSchemesName(const std::vector<LayerScheme>& schemes);
+Result<std::vector<LayerScheme>> ParseLayerSchemes(std::string_view text);
+
 // How a session's cache is built. Defaults: the model's own windows, f16, contiguous.
 struct CacheOptions {
   CodecSpec k_codec;
@@ -39,9 +50,17 @@ struct CacheOptions {
   StorageId storage = StorageId::kContiguous;
   int block_tokens = kDefaultBlockTokens;
   int rewind_tokens = kDefaultRewindTokens;
-  int64_t max_context = 0;    // 0: the model's context length
-  int64_t window_tokens = 0;  // > 0: layers that are `full` become windows of this size (StreamingLLM)
-  int64_t sink_tokens = 0;    // positions that such windows keep
+  int64_t max_context = 0;          // 0: the model's context length
+  int64_t window_tokens = 0;        // > 0: layers that are `full` become windows of this size (StreamingLLM)
+  int64_t sink_tokens = 0;          // positions that such windows keep
+  std::vector<LayerScheme> layers;  // other codecs for some layers; a later entry counts
+  int protect_layers = 0;           // the first and the last so many stay f16 whatever the rest says
+  ProtectionConfig protection;      // of layers that an integer codec encodes
+  // Keep the rows of the first prompt in f16 until it is through, then encode them all before the first token is
+  // decoded. Faster and nearer to f16, but what a token sees then depends on where the prompt ended: the same tokens
+  // given in two calls do not have the same bits, nor can such rows be shared.
+  bool two_phase = false;
+  float sparse_v = 0.0f;  // of every layer, see LayerConfig
   KvRotate rotate = KvRotate::kAuto;
   // Whether sides with an integer codec are centred by the model's calibration: center_file, or, where that is
   // empty, DefaultCenterPath of the model if such a file is there (holdfast/calibrate.h).

@@ -43,13 +43,47 @@ class Attention {
     ChunkTiles v;  // unused for a latent row
   };
 
+  // What a pair of codecs brings. A call has one, or a second for protected rows.
+  struct Part {
+    Part(const AttentionCall& call, const KvSpec& codecs, Isa isa);
+    const KeyKernels& key;
+    const ValueKernels& value;
+    RowFormat k_format;
+    RowFormat v_format;  // of the tiles that V is read from
+    int64_t prepared_bytes;
+    int64_t k_tile_bytes;
+    int64_t v_tile_bytes;  // 0 for a latent row
+  };
+
+  // The ordinal-th of a block's chunks, in the order in which their partials are folded.
+  struct ChunkId {
+    bool kept;  // of the protected rows
+    int64_t chunk;
+  };
+  static ChunkId ChunkAt(const QueryBlock& block, int64_t ordinal) {
+    const int64_t first = block.chunks.count();
+    if (ordinal < first) return {false, block.chunks.At(ordinal)};
+    return {true, block.protected_chunks.At(ordinal - first)};
+  }
+  const Part& PartOf(ChunkId id) const { return id.kept ? *protected_ : main_; }
+  static const VisibleRange& VisibleTo(const AttentionSequence& sequence, int64_t token, bool kept) {
+    return (kept ? sequence.protected_visible : sequence.visible)[static_cast<size_t>(token)];
+  }
+  std::byte* PreparedFor(bool kept, const ThreadScratch& scratch) const {
+    return scratch.prepared + (kept ? state_.plan.max_queries * main_.prepared_bytes : 0);
+  }
+
   void RunTask(const AttentionTask& task, const ThreadScratch& scratch);
   void PrepareQueries(const QueryBlock& block, int kv_head, const ThreadScratch& scratch) const;
   float ScoreOffset(const float* query, int kv_head) const;
-  void Locate(const QueryBlock& block, int kv_head, int64_t chunk, ChunkRows* rows) const;
-  void ComputeChunk(const QueryBlock& block, int64_t chunk, const ChunkRows& rows,
-                    const ThreadScratch& scratch, const Partials& to) const;
-  void AskForV(const ChunkTiles& v) const;
+  void Locate(const QueryBlock& block, int kv_head, ChunkId id, ChunkRows* rows) const;
+  void ScoreReference(const QueryBlock& block, int kv_head, const ThreadScratch& scratch) const;
+  void ScoreChunk(const QueryBlock& block, ChunkId id, const ChunkRows& rows, const ThreadScratch& scratch,
+                  PartialHead* heads) const;
+  void DropSmall(int queries, ChunkRows* rows, const ThreadScratch& scratch, const PartialHead* heads) const;
+  void ComputeChunk(const QueryBlock& block, ChunkId id, ChunkRows* rows, const ThreadScratch& scratch,
+                    const Partials& to) const;
+  void AskForV(const ChunkTiles& v, int64_t v_tile_bytes) const;
   void FoldGroup(const QueryBlock& block, int kv_head, const SplitGroup& group) const;
   void Finish(const QueryBlock& block, int kv_head, const Partials& done) const;
   Partials PartialOf(const SplitGroup& group, int64_t ordinal, int queries) const {
@@ -61,35 +95,36 @@ class Attention {
   const AttentionCall& call_;
   AttentionWorkspace::State& state_;
   const SoftmaxKernels& softmax_;
-  const KeyKernels& key_;
-  const ValueKernels& value_;
+  Part main_;
+  std::optional<Part> protected_;
   bool latent_;
+  bool sparse_;
   ScoreRule rule_;
-  RowFormat k_format_;
-  RowFormat v_format_;  // of the tiles that V is read from
-  int group_;           // query heads of a KV head
-  int64_t prepared_bytes_;
+  int group_;  // query heads of a KV head
   int64_t o_stride_;
-  int64_t k_tile_bytes_;
-  int64_t v_tile_bytes_ = 0;
 };
+
+Attention::Part::Part(const AttentionCall& call, const KvSpec& codecs, Isa isa)
+    : key(GetCodec(codecs.k).kernels(isa).key),
+      value(call.shape.v_is_prefix_of_k ? GetCodec(codecs.k).kernels(isa).latent_value
+                                        : GetCodec(codecs.v).kernels(isa).value),
+      k_format(call.shape.k_dim, codecs.k.group),
+      v_format(call.shape.v_is_prefix_of_k ? k_format : RowFormat(call.shape.v_dim, codecs.v.group)),
+      prepared_bytes(key.prepared_bytes(k_format)),
+      k_tile_bytes(GetCodec(codecs.k).k_tile_bytes(k_format)),
+      v_tile_bytes(call.shape.v_is_prefix_of_k ? 0 : GetCodec(codecs.v).v_tile_bytes(v_format)) {}
 
 Attention::Attention(const AttentionCall& call, Isa isa, AttentionWorkspace::State& state)
     : call_(call),
       state_(state),
       softmax_(HOLDFAST_SELECT_KERNELS(isa, kSoftmaxKernels)),
-      key_(GetCodec(call.k_codec).kernels(isa).key),
-      value_(call.shape.v_is_prefix_of_k ? GetCodec(call.k_codec).kernels(isa).latent_value
-                                         : GetCodec(call.v_codec).kernels(isa).value),
+      main_(call, KvSpec{call.k_codec, call.v_codec}, isa),
       latent_(call.shape.v_is_prefix_of_k),
+      sparse_(call.sparse_v > 0.0f),
       rule_(MakeScoreRule(call.rule.scale, call.rule.softcap)),
-      k_format_(call.shape.k_dim, call.k_codec.group),
-      v_format_(latent_ ? k_format_ : RowFormat(call.shape.v_dim, call.v_codec.group)),
       group_(call.q_heads / call.kv_heads),
-      prepared_bytes_(key_.prepared_bytes(k_format_)),
-      o_stride_(RoundUp(call.shape.v_dim, kOutLanes)),
-      k_tile_bytes_(GetCodec(call.k_codec).k_tile_bytes(k_format_)) {
-  if (!latent_) v_tile_bytes_ = GetCodec(call.v_codec).v_tile_bytes(v_format_);
+      o_stride_(RoundUp(call.shape.v_dim, kOutLanes)) {
+  if (call.protected_codecs.has_value()) protected_.emplace(call, *call.protected_codecs, isa);
 }
 
 Status Attention::Prepare(int threads) {
@@ -98,11 +133,14 @@ Status Attention::Prepare(int threads) {
   ScratchSizes sizes;
   sizes.threads = threads;
   sizes.queries = plan.max_queries;
-  sizes.prepared_bytes = prepared_bytes_;
+  sizes.prepared_bytes = main_.prepared_bytes + (protected_ ? protected_->prepared_bytes : 0);
   sizes.o_stride = o_stride_;
   // Zeros stand in for tiles that are not stored and for queries that are not finite.
-  sizes.hole_bytes =
-      std::max({k_tile_bytes_, v_tile_bytes_, call_.shape.k_dim * static_cast<int64_t>(sizeof(float))});
+  sizes.hole_bytes = std::max(
+      {main_.k_tile_bytes, main_.v_tile_bytes, call_.shape.k_dim * static_cast<int64_t>(sizeof(float))});
+  if (protected_) {
+    sizes.hole_bytes = std::max({sizes.hole_bytes, protected_->k_tile_bytes, protected_->v_tile_bytes});
+  }
   sizes.partials = plan.partials;
   sizes.groups = static_cast<int64_t>(plan.groups.size());
   HF_RETURN_IF_ERROR(state_.Fit(sizes));
@@ -134,18 +172,19 @@ void Attention::RunTask(const AttentionTask& task, const ThreadScratch& scratch)
   const Partials run = {scratch.run_heads, scratch.run_o};
   const Partials one = {scratch.chunk_heads, scratch.chunk_o};
   PrepareQueries(block, task.kv_head, scratch);
+  if (sparse_) ScoreReference(block, task.kv_head, scratch);
   std::fill_n(run.heads, queries, PartialHead{});
   ChunkRows rows[2];
   const int64_t end = task.first + task.count;
-  if (task.count > 0) Locate(block, task.kv_head, block.chunks.At(task.first), &rows[task.first % 2]);
+  if (task.count > 0) Locate(block, task.kv_head, ChunkAt(block, task.first), &rows[task.first % 2]);
   for (int64_t c = task.first; c < end; ++c) {
     ChunkRows& here = rows[c % 2];
     ChunkRows& after = rows[(c + 1) % 2];
-    if (c + 1 < end) Locate(block, task.kv_head, block.chunks.At(c + 1), &after);
+    if (c + 1 < end) Locate(block, task.kv_head, ChunkAt(block, c + 1), &after);
     (latent_ ? here.k : here.v).next = c + 1 < end ? &after.k : nullptr;
     // A split block leaves each chunk's partial; otherwise, as merge(empty, x) = x, the first is the running
     // one.
-    ComputeChunk(block, block.chunks.At(c), here, scratch,
+    ComputeChunk(block, ChunkAt(block, c), &here, scratch,
                  split    ? PartialOf(group, c, queries)
                  : c == 0 ? run
                           : one);
@@ -168,7 +207,11 @@ void Attention::PrepareQueries(const QueryBlock& block, int kv_head, const Threa
     scratch.poisoned[i] = !softmax_.all_finite(query, k_dim);
     const float* finite = scratch.poisoned[i] ? reinterpret_cast<const float*>(state_.hole()) : query;
     scratch.offsets[i] = ScoreOffset(finite, kv_head);
-    key_.prepare(finite, k_format_, scratch.prepared + i * prepared_bytes_);
+    for (const bool kept : {false, true}) {
+      if ((kept ? block.protected_chunks : block.chunks).count() == 0) continue;
+      const Part& part = kept ? *protected_ : main_;
+      part.key.prepare(finite, part.k_format, PreparedFor(kept, scratch) + i * part.prepared_bytes);
+    }
   }
 }
 
@@ -183,57 +226,93 @@ float Attention::ScoreOffset(const float* query, int kv_head) const {
   return static_cast<float>(sum);
 }
 
-void Attention::Locate(const QueryBlock& block, int kv_head, int64_t chunk, ChunkRows* rows) const {
+void Attention::Locate(const QueryBlock& block, int kv_head, ChunkId id, ChunkRows* rows) const {
   const AttentionSequence& sequence = call_.sequences[static_cast<size_t>(block.sequence)];
   int begin = kChunkRows;
   int end = 0;
   for (int64_t t = block.token; t < block.token + block.tokens; ++t) {
-    const ChunkView view = ViewOfChunk(sequence.visible[static_cast<size_t>(t)], chunk);
+    const ChunkView view = ViewOfChunk(VisibleTo(sequence, t, id.kept), id.chunk);
     if (view.empty()) continue;
     begin = std::min(begin, view.begin0 < view.end0 ? view.begin0 : view.begin1);
     end = std::max({end, view.end0, view.end1});
   }
   rows->k.begin = rows->v.begin = begin < end ? begin / kTileRows : 0;
   rows->k.end = rows->v.end = (end + kTileRows - 1) / kTileRows;
-  rows->k.next = latent_ ? nullptr : &rows->v;
+  rows->k.next = latent_ || sparse_ ? nullptr : &rows->v;
   rows->v.next = nullptr;
-  LocateTiles(sequence.spans, chunk, kv_head, k_tile_bytes_, v_tile_bytes_, state_.hole(), &rows->k,
-              latent_ ? nullptr : &rows->v);
+  const Part& part = PartOf(id);
+  LocateTiles(id.kept ? sequence.protected_spans : sequence.spans, id.chunk, kv_head, part.k_tile_bytes,
+              part.v_tile_bytes, state_.hole(), &rows->k, latent_ ? nullptr : &rows->v);
 }
 
 // The score kernel asks for the first tiles; the next ones arrive while the softmax reads no memory.
-void Attention::AskForV(const ChunkTiles& v) const {
+void Attention::AskForV(const ChunkTiles& v, int64_t v_tile_bytes) const {
   int64_t left = kAskedLines;
   for (int i = v.begin + kTilesAskedByScore; i < v.end && left > 0; ++i) {
-    for (int64_t at = 0; at < v_tile_bytes_ && left > 0; at += 64, --left)
+    for (int64_t at = 0; at < v_tile_bytes && left > 0; at += 64, --left)
       __builtin_prefetch(v.tile[i] + at, 0, 2);
   }
 }
 
-void Attention::ComputeChunk(const QueryBlock& block, int64_t chunk, const ChunkRows& rows,
-                             const ThreadScratch& scratch, const Partials& to) const {
+// Leaves the chunk's weights in scratch.scores. REQUIRES rows that some query sees.
+void Attention::ScoreChunk(const QueryBlock& block, ChunkId id, const ChunkRows& rows,
+                           const ThreadScratch& scratch, PartialHead* heads) const {
   const AttentionSequence& sequence = call_.sequences[static_cast<size_t>(block.sequence)];
   const int queries = Queries(block);
-  if (rows.k.begin == rows.k.end) {
+  for (int64_t t = 0; t < block.tokens; ++t) {
+    std::fill_n(scratch.views + t * group_, group_,
+                ViewOfChunk(VisibleTo(sequence, block.token + t, id.kept), id.chunk));
+  }
+  const Part& part = PartOf(id);
+  part.key.score(PreparedFor(id.kept, scratch), queries, part.k_format, rows.k, scratch.scores);
+  if (!latent_ && !sparse_) AskForV(rows.v, part.v_tile_bytes);
+  softmax_.softmax(scratch.scores, scratch.views, scratch.poisoned, scratch.offsets, queries, rows.k.begin,
+                   rows.k.end, rule_, heads);
+}
+
+// The first chunk as far as each query sees it, protected rows and others.
+void Attention::ScoreReference(const QueryBlock& block, int kv_head, const ThreadScratch& scratch) const {
+  const int queries = Queries(block);
+  std::fill_n(scratch.reference, queries, PartialHead{});
+  for (const bool kept : {false, true}) {
+    if (!(kept ? block.protected_chunks : block.chunks).HasFirst()) continue;
+    ChunkRows rows;
+    Locate(block, kv_head, {kept, 0}, &rows);
+    if (rows.k.begin == rows.k.end) continue;
+    ScoreChunk(block, {kept, 0}, rows, scratch, scratch.chunk_heads);
+    softmax_.merge(scratch.reference, nullptr, scratch.chunk_heads, nullptr, queries, 0);
+  }
+}
+
+// Tiles of which no query has a weight left are not read: zeros stand in for them.
+void Attention::DropSmall(int queries, ChunkRows* rows, const ThreadScratch& scratch,
+                          const PartialHead* heads) const {
+  ChunkTiles& tiles = latent_ ? rows->k : rows->v;
+  const uint32_t left = softmax_.drop_small(scratch.scores, queries, tiles.begin, tiles.end, heads,
+                                            scratch.reference, call_.sparse_v);
+  for (int i = tiles.begin; i < tiles.end; ++i) {
+    if ((left >> i & 1) == 0) tiles.tile[i] = state_.hole();
+  }
+}
+
+void Attention::ComputeChunk(const QueryBlock& block, ChunkId id, ChunkRows* rows,
+                             const ThreadScratch& scratch, const Partials& to) const {
+  const int queries = Queries(block);
+  if (rows->k.begin == rows->k.end) {
     std::fill_n(to.heads, queries, PartialHead{});
     return;
   }
-  for (int64_t t = 0; t < block.tokens; ++t) {
-    std::fill_n(scratch.views + t * group_, group_,
-                ViewOfChunk(sequence.visible[static_cast<size_t>(block.token + t)], chunk));
-  }
-  key_.score(scratch.prepared, queries, k_format_, rows.k, scratch.scores);
-  if (!latent_) AskForV(rows.v);
-  softmax_.softmax(scratch.scores, scratch.views, scratch.poisoned, scratch.offsets, queries, rows.k.begin,
-                   rows.k.end, rule_, to.heads);
-  value_.accumulate(scratch.scores, queries, call_.shape.v_dim, v_format_, latent_ ? rows.k : rows.v, to.o,
-                    o_stride_);
+  ScoreChunk(block, id, *rows, scratch, to.heads);
+  if (sparse_) DropSmall(queries, rows, scratch, to.heads);
+  const Part& part = PartOf(id);
+  part.value.accumulate(scratch.scores, queries, call_.shape.v_dim, part.v_format,
+                        latent_ ? rows->k : rows->v, to.o, o_stride_);
 }
 
 void Attention::FoldGroup(const QueryBlock& block, int kv_head, const SplitGroup& group) const {
   const int queries = Queries(block);
   const Partials first = PartialOf(group, 0, queries);
-  for (int64_t c = 1; c < block.chunks.count(); ++c) {
+  for (int64_t c = 1; c < block.chunk_count(); ++c) {
     const Partials one = PartialOf(group, c, queries);
     softmax_.merge(first.heads, first.o, one.heads, one.o, queries, o_stride_);
   }

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 
 #include "base/thread_pool.h"
@@ -16,9 +17,19 @@ namespace holdfast {
 // One sequence's queries in a flat batch.
 struct AttentionSequence {
   int64_t first_token = 0;                // index of its first query in the flat batch
-  int64_t tokens = 0;                     // queries; query i is at position visible[i].end - 1, ascending
+  int64_t tokens = 0;                     // queries, at ascending positions; see AttentionSequence::position
   std::span<const Span> spans;            // ascending positions, no overlap, everything any query sees
   std::span<const VisibleRange> visible;  // [tokens]
+  // Rows that are kept in a second pair of codecs (AttentionCall::protected_codecs): of these a query sees
+  // protected_visible[i], which ends at its position + 1, and none of them among `visible`, which then ends
+  // where the protected ones begin. Both empty where the call has no such codecs.
+  std::span<const Span> protected_spans = {};
+  std::span<const VisibleRange> protected_visible = {};
+
+  // Of query i.
+  int64_t position(int64_t i) const {
+    return (protected_visible.empty() ? visible : protected_visible)[static_cast<size_t>(i)].end - 1;
+  }
 };
 
 // One layer's attention for a flat batch. All arrays are the caller's and outlive the call.
@@ -29,11 +40,16 @@ struct AttentionCall {
   int kv_heads = 0;
   CodecSpec k_codec;
   CodecSpec v_codec;  // = k_codec for a latent row
+  std::optional<KvSpec> protected_codecs = {};
   AttentionRule rule;
   // What the stored rows lack: the call means rows k + k_center and v + v_center. Null: nothing. Both
   // [kv_heads, k_dim] and [kv_heads, v_dim]. Costs nothing a row.
   const float* k_center = nullptr;
   const float* v_center = nullptr;
+  // Leave out the V rows of weights below this: a row for which 2^(logit) is less than sparse_v times the sum over
+  // its chunk of 256 positions, or over what the query sees of the first 256 positions (the attention sink is
+  // there), whichever is more. So a row's share of the whole is below it too. 0: exact.
+  float sparse_v = 0.0f;
   std::span<const AttentionSequence> sequences;
   const float* q = nullptr;  // [tokens, q_heads, k_dim]
   float* out = nullptr;      // [tokens, q_heads, v_dim]

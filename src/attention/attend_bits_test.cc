@@ -31,7 +31,11 @@ class AttendBitsTest : public testing::TestWithParam<CodecId> {
     odd.q_heads = odd.kv_heads = 2;
     odd.scale = -0.3f;
     odd.sink_logits = true;
-    return {{wide, {{2100, 1}}},
+    TestGeometry sparse = wide;
+    sparse.scale = 0.8f;
+    sparse.sparse_v = 0.01f;
+    return {{sparse, {{2100, 1}, {360, 40}, {900, 20, 290, 5}}},
+            {wide, {{2100, 1}}},
             {wide, {{360, 40}, {1500, 2}, {300, 1}}},
             {wide, {{900, 40, 290, 5}}},
             {latent, {{1800, 3}, {530, 35, 100, 20}}},

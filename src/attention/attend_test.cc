@@ -135,6 +135,21 @@ TEST_P(AttendTest, ScoresThatOverflowAreNeverASilentZero) {
   }
 }
 
+TEST_P(AttendTest, SparseVLeavesOutSmallWeightsAndNothingElse) {
+  TestGeometry geometry = SmallGeometry(GetParam());
+  geometry.scale = 1.2f;
+  const std::vector<TestSequence> sequences = {{1500, 4}, {700, 30, 300, 4}};
+  const std::vector<float> exact = TestCall(geometry, sequences, 21).Run(ActiveIsa(), 2);
+  for (const float threshold : {1e-5f, 1e-3f}) {
+    geometry.sparse_v = threshold;
+    const std::vector<float> sparse = TestCall(geometry, sequences, 21).Run(ActiveIsa(), 2);
+    // Each row left out weighs less than the threshold, and no value is past 1 by much.
+    const float most = 1.1f * 1500 * threshold;
+    EXPECT_LE(LargestDifference(sparse, exact), std::min(most, 0.1f));
+    EXPECT_FALSE(SameBits(sparse, exact)) << "nothing was left out at " << threshold;
+  }
+}
+
 TEST(AttendWorkspaceTest, GrowsOnceAndIsReused) {
   TestCall call(SmallGeometry(CodecId::kF16), {{3000, 1}, {200, 30}}, 8);
   std::vector<float> out(static_cast<size_t>(call.tokens() * 6 * 64));

@@ -59,14 +59,20 @@ void AddBlocks(const AttentionCall& call, int32_t sequence, int64_t block_tokens
   const int64_t group = call.q_heads / call.kv_heads;
   int64_t token = 0;
   while (token < s.tokens) {
-    const int64_t position = std::max<int64_t>(s.visible[static_cast<size_t>(token)].end - 1, 0);
+    const int64_t position = std::max<int64_t>(s.position(token), 0);
     QueryBlock block;
     block.sequence = sequence;
     block.token = token;
     block.tokens = std::min(s.tokens - token, block_tokens - position % block_tokens);
     const VisibleRange all = UnionOf(s.visible, token, block.tokens);
     block.chunks = ChunksOf(all);
-    block.work = block.tokens * group * RowsOf(all) * (call.shape.k_dim + call.shape.v_dim);
+    int64_t rows = RowsOf(all);
+    if (call.protected_codecs.has_value()) {
+      const VisibleRange kept = UnionOf(s.protected_visible, token, block.tokens);
+      block.protected_chunks = ChunksOf(kept);
+      rows += RowsOf(kept);
+    }
+    block.work = block.tokens * group * rows * (call.shape.k_dim + call.shape.v_dim);
     token += block.tokens;
     plan->work += block.work * call.kv_heads;
     plan->max_queries = std::max(plan->max_queries, block.tokens * group);
@@ -79,7 +85,7 @@ void AddTasks(const AttentionCall& call, int threads, int32_t index, AttentionPl
   QueryBlock& block = plan->blocks[static_cast<size_t>(index)];
   const int64_t group = call.q_heads / call.kv_heads;
   const int64_t queries = block.tokens * group;
-  const int64_t chunks = block.chunks.count();
+  const int64_t chunks = block.chunk_count();
   const bool split = threads > 1 && plan->work >= kInlineWork && chunks > 1 &&
                      queries <= std::max(kSplitQueries, group) &&
                      block.work * kTasksPerThread * threads > plan->work;

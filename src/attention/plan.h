@@ -17,6 +17,7 @@ struct ChunkSet {
   int64_t end = 0;
 
   int64_t count() const { return sink_end + (end - begin); }
+  bool HasFirst() const { return sink_end > 0 || (begin == 0 && end > 0); }
   // Chunk number of the ordinal-th of them, ascending.
   int64_t At(int64_t ordinal) const { return ordinal < sink_end ? ordinal : begin + (ordinal - sink_end); }
 };
@@ -28,8 +29,11 @@ struct QueryBlock {
   int64_t token = 0;  // of the sequence's queries
   int64_t tokens = 0;
   ChunkSet chunks;
-  int64_t work = 0;    // multiply-adds of one KV head
-  int32_t group = -1;  // first of its kv_heads split groups, or -1: one task a KV head
+  ChunkSet protected_chunks;  // folded after the others
+  int64_t work = 0;           // multiply-adds of one KV head
+  int32_t group = -1;         // first of its kv_heads split groups, or -1: one task a KV head
+
+  int64_t chunk_count() const { return chunks.count() + protected_chunks.count(); }
 };
 
 // A part of a block's chunks for one KV head, run by one thread.

@@ -28,16 +28,15 @@ void Add(const float* centers, int kv_head, std::vector<float>& row) {
   for (size_t d = 0; d < row.size(); ++d) row[d] += center[d];
 }
 
-// The visible rows of one KV head, scored.
-std::vector<Row> VisibleRows(const AttentionCall& call, const AttentionSequence& sequence,
-                             const VisibleRange& visible, int kv_head, const float* q) {
-  const Codec& k_codec = GetCodec(call.k_codec);
-  const Codec& v_codec = GetCodec(call.v_codec);
-  const RowFormat k_format(call.shape.k_dim, call.k_codec.group);
-  const RowFormat v_format(call.shape.v_dim, call.v_codec.group);
+// Adds the visible rows of one KV head, scored.
+void AddVisibleRows(const AttentionCall& call, const KvSpec& codecs, std::span<const Span> spans,
+                    const VisibleRange& visible, int kv_head, const float* q, std::vector<Row>* rows) {
+  const Codec& k_codec = GetCodec(codecs.k);
+  const Codec& v_codec = GetCodec(codecs.v);
+  const RowFormat k_format(call.shape.k_dim, codecs.k.group);
+  const RowFormat v_format(call.shape.v_dim, codecs.v.group);
   const RowShape& shape = call.shape;
-  std::vector<Row> rows;
-  for (const Span& span : sequence.spans) {
+  for (const Span& span : spans) {
     for (int64_t p = span.begin; p < span.end(); ++p) {
       if (!visible.Sees(p)) continue;
       const int64_t tile = p / kTileRows - span.begin / kTileRows;
@@ -57,10 +56,9 @@ std::vector<Row> VisibleRows(const AttentionCall& call, const AttentionSequence&
                          v_format, slot, row.v.data());
       }
       Add(call.v_center, kv_head, row.v);
-      rows.push_back(std::move(row));
+      rows->push_back(std::move(row));
     }
   }
-  return rows;
 }
 
 void AttendOne(const AttentionCall& call, const std::vector<Row>& rows, int head, float* out) {
@@ -87,9 +85,15 @@ void ReferenceAttend(const AttentionCall& call) {
     for (int64_t t = 0; t < sequence.tokens; ++t) {
       for (int head = 0; head < call.q_heads; ++head) {
         const int64_t row = (sequence.first_token + t) * call.q_heads + head;
-        const VisibleRange& visible = sequence.visible[static_cast<size_t>(t)];
-        const std::vector<Row> rows =
-            VisibleRows(call, sequence, visible, head / group, call.q + row * call.shape.k_dim);
+        const float* q = call.q + row * call.shape.k_dim;
+        const auto token = static_cast<size_t>(t);
+        std::vector<Row> rows;
+        AddVisibleRows(call, {call.k_codec, call.v_codec}, sequence.spans, sequence.visible[token],
+                       head / group, q, &rows);
+        if (call.protected_codecs.has_value()) {
+          AddVisibleRows(call, *call.protected_codecs, sequence.protected_spans,
+                         sequence.protected_visible[token], head / group, q, &rows);
+        }
         AttendOne(call, rows, head, call.out + row * call.shape.v_dim);
       }
     }

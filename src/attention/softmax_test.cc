@@ -132,6 +132,31 @@ TEST_P(SoftmaxTest, AScoreThatIsNotFiniteMakesTheSumNaN) {
       std::isnan(Softmax(overflowing, {0, 256, 0, 0}, 0, kChunkTiles, MakeScoreRule(8.0f, 0.0f)).head.d));
 }
 
+TEST_P(SoftmaxTest, DropSmallCutsWeightsBelowTheThresholdOfTheLargerMassAndSaysWhichTilesAreLeft) {
+  const float kUnknown = std::nanf("");
+  const PartialHead references[] = {{}, {3.0f, 40.0f}, {-300.0f, 1.0f}, {300.0f, 1.0f}, {0.0f, kUnknown}};
+  for (const PartialHead& reference : references) {
+    OneQuery q = Softmax(RandomScores(10, 30.0f), {0, 0, 16, 240});
+    const Chunk before = q.weights;
+    const double elsewhere = std::isnan(reference.d) || reference.m == kEmptyMax
+                                 ? 0.0
+                                 : reference.d * std::exp2(std::min(reference.m - q.head.m, 100.0f));
+    const double limit = 0.003 * std::max<double>(q.head.d, elsewhere);
+    const uint32_t left = kernels().drop_small(q.weights.data(), 1, 1, 15, &q.head, &reference, 0.003f);
+    for (int t = 1; t < 15; ++t) {
+      bool any = false;
+      for (int r = t * kTileRows; r < (t + 1) * kTileRows; ++r) {
+        const auto row = static_cast<size_t>(r);
+        if (std::fabs(before[row] - limit) > 1e-5 * limit) {
+          ASSERT_EQ(q.weights[row], before[row] < limit ? 0.0f : before[row]) << r;
+        }
+        any = any || q.weights[row] != 0.0f;
+      }
+      ASSERT_EQ((left >> t & 1) != 0, any) << t;
+    }
+  }
+}
+
 TEST_P(SoftmaxTest, MergingTheEmptyPartialChangesNoBit) {
   PartialHead x = {1.25f, 3.5f};
   std::array<float, kStride> x_o;

@@ -188,6 +188,7 @@ AttentionCall TestCall::Call(float* out) {
   call.kv_heads = geometry_.kv_heads;
   call.k_codec = geometry_.k_codec;
   call.v_codec = geometry_.v_codec;
+  call.sparse_v = geometry_.sparse_v;
   call.rule = {geometry_.scale, geometry_.softcap, geometry_.sink_logits ? sink_logits_.data() : nullptr};
   if (geometry_.centers) {
     call.k_center = k_centers_.data();

@@ -22,6 +22,7 @@ struct TestGeometry {
   float scale = 1.0f;
   float softcap = 0.0f;
   bool sink_logits = false;
+  float sparse_v = 0.0f;
   bool centers = false;  // rows lack a centre
 
   std::string Describe() const;

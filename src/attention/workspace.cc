@@ -38,6 +38,7 @@ ThreadScratch CutThread(const ScratchSizes& s, Cutter& cut) {
   t.run_o = cut.Take<float>(s.queries * s.o_stride);
   t.chunk_heads = cut.Take<PartialHead>(s.queries);
   t.run_heads = cut.Take<PartialHead>(s.queries);
+  t.reference = cut.Take<PartialHead>(s.queries);
   t.views = cut.Take<ChunkView>(s.queries);
   t.poisoned = cut.Take<bool>(s.queries);
   t.offsets = cut.Take<float>(s.queries);

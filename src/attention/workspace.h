@@ -19,6 +19,7 @@ struct ThreadScratch {
   float* run_o = nullptr;              // [queries, o_stride]
   PartialHead* chunk_heads = nullptr;  // [queries]
   PartialHead* run_heads = nullptr;    // [queries]
+  PartialHead* reference = nullptr;    // [queries] what drop_small compares weights with
   ChunkView* views = nullptr;          // [queries]
   bool* poisoned = nullptr;            // [queries]
   float* offsets = nullptr;            // [queries]

@@ -76,12 +76,30 @@ Status CheckRows(const LayerConfig& layer, const std::string& where) {
   return CheckCodec(where + "v_codec", layer.v_codec, layer.shape.v_dim);
 }
 
+// The second copy must be of some use: better than the first, and not all that is seen.
+Status CheckProtection(const LayerConfig& layer, const std::string& where) {
+  const ProtectionConfig& protection = layer.protection;
+  if (protection.none()) return OkStatus();
+  HF_RETURN_IF_ERROR(
+      CheckRange(where + "protection sink_tokens", protection.sink_tokens, 0, kMaxContextTokens));
+  const bool window = layer.layout.id == LayoutId::kWindow;
+  const int64_t most = window ? layer.layout.window_tokens - 1 : kMaxContextTokens;
+  HF_RETURN_IF_ERROR(CheckRange(where + "protection recent_tokens", protection.recent_tokens, 0, most));
+  HF_RETURN_IF_ERROR(CheckCodec(where + "protection K codec", protection.codecs.k, layer.shape.k_dim));
+  if (layer.shape.v_is_prefix_of_k) return OkStatus();
+  return CheckCodec(where + "protection V codec", protection.codecs.v, layer.shape.v_dim);
+}
+
 Status CheckLayer(const LayerConfig& layer, const std::string& where) {
   HF_RETURN_IF_ERROR(CheckRows(layer, where));
   HF_RETURN_IF_ERROR(CheckTransforms(layer, where));
   HF_RETURN_IF_ERROR(CheckId(where + "layout", layer.layout.id, AllLayouts()));
   const Status layout = GetLayout(layer.layout.id).check(layer.layout);
-  return layout.ok() ? layout : Status(layout.code(), where + layout.message());
+  if (!layout.ok()) return Status(layout.code(), where + layout.message());
+  if (!(layer.sparse_v >= 0.0f && layer.sparse_v < 1.0f)) {
+    return InvalidArgument(where + "sparse_v is " + std::to_string(layer.sparse_v) + ", must be in [0, 1)");
+  }
+  return CheckProtection(layer, where);
 }
 
 }  // namespace
@@ -104,8 +122,7 @@ Status ValidateCacheConfig(const CacheConfig& config) {
   return OkStatus();
 }
 
-LayerPlan MakeLayerPlan(const CacheConfig& config, int layer) {
-  const LayerConfig& rows = config.layers[static_cast<size_t>(layer)];
+LayerPlan MakeLayerPlan(const CacheConfig& config, const LayerConfig& rows) {
   const int64_t granule = GetStorage(config.storage).granule_rows(config);
   LayerPlan plan;
   plan.tiles = MakeTileGeometry(rows);
@@ -113,6 +130,36 @@ LayerPlan MakeLayerPlan(const CacheConfig& config, int layer) {
   plan.max_slots = plan.slots.SlotsFor(RoundUp(config.max_context, granule));
   return plan;
 }
+
+std::optional<LayerConfig> ProtectedLayer(const LayerConfig& layer) {
+  if (layer.protection.none()) return std::nullopt;
+  const VisibleRange far = GetLayout(layer.layout.id).visible(layer.layout, kMaxContextTokens);
+  LayerConfig kept = layer;
+  kept.layout = {.id = LayoutId::kWindow,
+                 .window_tokens = std::max<int64_t>(layer.protection.recent_tokens, 1),
+                 .sink_tokens = far.begin == 0 ? layer.protection.sink_tokens : far.sink_end};
+  kept.k_codec = layer.protection.codecs.k;
+  kept.v_codec = layer.protection.codecs.v;
+  kept.protection = {};
+  return kept;
+}
+
+namespace {
+
+// A layer's bytes at a length, its protected rows included.
+CacheBytes PlanRows(const CacheConfig& config, const LayerConfig& layer, int64_t length_tokens) {
+  const LayerPlan plan = MakeLayerPlan(config, layer);
+  CacheBytes bytes =
+      GetStorage(config.storage).plan(config, plan.tiles, plan.slots.SlotsFor(length_tokens), plan.max_slots);
+  if (const auto kept = ProtectedLayer(layer)) {
+    const CacheBytes more = PlanRows(config, *kept, length_tokens);
+    bytes.row_bytes += more.row_bytes;
+    bytes.metadata_bytes += more.metadata_bytes;
+  }
+  return bytes;
+}
+
+}  // namespace
 
 Result<int64_t> RowBytes(const LayerConfig& layer) {
   HF_RETURN_IF_ERROR(CheckRows(layer, "row bytes: "));
@@ -124,20 +171,15 @@ Result<CacheBytes> PlanLayer(const CacheConfig& config, int layer, int64_t lengt
   HF_RETURN_IF_ERROR(
       CheckRange("plan layer: layer", layer, 0, static_cast<int64_t>(config.layers.size()) - 1));
   HF_RETURN_IF_ERROR(CheckRange("plan layer: length", length_tokens, 0, config.max_context));
-  const LayerPlan plan = MakeLayerPlan(config, layer);
-  return GetStorage(config.storage)
-      .plan(config, plan.tiles, plan.slots.SlotsFor(length_tokens), plan.max_slots);
+  return PlanRows(config, config.layers[static_cast<size_t>(layer)], length_tokens);
 }
 
 Result<CacheBytes> PlanCache(const CacheConfig& config, int64_t length_tokens) {
   HF_RETURN_IF_ERROR(ValidateCacheConfig(config));
   HF_RETURN_IF_ERROR(CheckRange("plan cache: length", length_tokens, 0, config.max_context));
   CacheBytes sum;
-  for (int layer = 0; layer < static_cast<int>(config.layers.size()); ++layer) {
-    const LayerPlan plan = MakeLayerPlan(config, layer);
-    const CacheBytes bytes =
-        GetStorage(config.storage)
-            .plan(config, plan.tiles, plan.slots.SlotsFor(length_tokens), plan.max_slots);
+  for (const LayerConfig& layer : config.layers) {
+    const CacheBytes bytes = PlanRows(config, layer, length_tokens);
     const auto rows = CheckedAdd(sum.row_bytes, bytes.row_bytes);
     const auto metadata = CheckedAdd(sum.metadata_bytes, bytes.metadata_bytes);
     if (!rows || !metadata || !CheckedAdd(*rows, *metadata)) {

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 
 #include "cache/layout.h"
 #include "cache/storage.h"
@@ -16,7 +17,10 @@ struct LayerPlan {
   int64_t max_slots = 0;  // slots that can ever be in use, a multiple of the granule
 };
 
-// REQUIRES a valid configuration and layer.
-LayerPlan MakeLayerPlan(const CacheConfig& config, int layer);
+// REQUIRES a valid configuration. `layer` is one of its layers or what ProtectedLayer makes of one.
+LayerPlan MakeLayerPlan(const CacheConfig& config, const LayerConfig& layer);
+
+// The layer that keeps the protected rows of `layer`: a window of its own with sinks. None where it protects none.
+std::optional<LayerConfig> ProtectedLayer(const LayerConfig& layer);
 
 }  // namespace holdfast

@@ -36,8 +36,9 @@ Status CheckHalf(const Codec& codec, const char* half, int64_t position, int64_t
 
 }  // namespace
 
-SpanCache::SpanCache(const CacheConfig& config, int layer, std::unique_ptr<Storage> storage)
-    : config_(config.layers[static_cast<size_t>(layer)]),
+SpanCache::SpanCache(const CacheConfig& config, const LayerConfig& layer, std::unique_ptr<Storage> storage,
+                     std::unique_ptr<SpanCache> kept)
+    : config_(layer),
       layout_(&GetLayout(config_.layout.id)),
       k_codec_(&GetCodec(config_.k_codec)),
       v_codec_(config_.shape.v_is_prefix_of_k ? nullptr : &GetCodec(config_.v_codec)),
@@ -46,9 +47,11 @@ SpanCache::SpanCache(const CacheConfig& config, int layer, std::unique_ptr<Stora
       plan_(MakeLayerPlan(config, layer)),
       max_context_(config.max_context),
       rewind_tokens_(config.rewind_tokens),
-      storage_(std::move(storage)) {}
+      storage_(std::move(storage)),
+      protected_(std::move(kept)) {}
 
-SpanCache::SpanCache(const SpanCache& other, std::unique_ptr<Storage> storage)
+SpanCache::SpanCache(const SpanCache& other, std::unique_ptr<Storage> storage,
+                     std::unique_ptr<SpanCache> kept)
     : config_(other.config_),
       layout_(other.layout_),
       k_codec_(other.k_codec_),
@@ -59,16 +62,33 @@ SpanCache::SpanCache(const SpanCache& other, std::unique_ptr<Storage> storage)
       max_context_(other.max_context_),
       rewind_tokens_(other.rewind_tokens_),
       storage_(std::move(storage)),
+      protected_(std::move(kept)),
       length_(other.length_),
       max_length_(other.max_length_) {}
 
 Result<std::unique_ptr<SpanCache>> SpanCache::Create(const CacheConfig& config, int layer,
                                                      std::shared_ptr<CacheMemory> memory) {
+  return CreateRows(config, config.layers[static_cast<size_t>(layer)], std::move(memory));
+}
+
+Result<std::unique_ptr<SpanCache>> SpanCache::CreateRows(const CacheConfig& config, const LayerConfig& layer,
+                                                         std::shared_ptr<CacheMemory> memory) {
+  std::unique_ptr<SpanCache> kept;
+  if (const auto protected_layer = ProtectedLayer(layer)) {
+    HF_ASSIGN_OR_RETURN(kept, CreateRows(config, *protected_layer, memory));
+  }
   const LayerPlan plan = MakeLayerPlan(config, layer);
   HF_ASSIGN_OR_RETURN(
       std::unique_ptr<Storage> storage,
       GetStorage(config.storage).create(config, plan.tiles, plan.max_slots, std::move(memory)));
-  return std::unique_ptr<SpanCache>(new SpanCache(config, layer, std::move(storage)));
+  return std::unique_ptr<SpanCache>(new SpanCache(config, layer, std::move(storage), std::move(kept)));
+}
+
+int64_t SpanCache::max_append() const {
+  const int64_t most = layout_->max_append(config_.layout, plan_.slots, length_);
+  if (protected_ == nullptr) return most;
+  const int64_t kept = protected_->max_append();
+  return most == 0 ? kept : std::min(most, kept);
 }
 
 Status SpanCache::Append(int64_t tokens, const float* k, const float* v) {
@@ -98,7 +118,8 @@ Status SpanCache::CheckLimits(int64_t tokens) const {
 
 Status SpanCache::Reserve(int64_t tokens) {
   HF_RETURN_IF_ERROR(CheckLimits(tokens));
-  const Status made = MakeRoom(tokens);
+  Status made = MakeRoom(tokens);
+  if (made.ok() && protected_ != nullptr) made = protected_->Reserve(tokens);
   if (!made.ok()) TrimToLength();
   return made;
 }
@@ -125,9 +146,11 @@ Status SpanCache::MakeRoom(int64_t tokens) {
 
 void SpanCache::TrimToLength() {
   storage_->Truncate(plan_.slots.SlotsFor(length_));
+  if (protected_ != nullptr) protected_->TrimToLength();
 }
 
 Status SpanCache::CheckRows(int64_t tokens, const float* k, const float* v) const {
+  if (protected_ != nullptr) HF_RETURN_IF_ERROR(protected_->CheckRows(tokens, k, v));
   HF_RETURN_IF_ERROR(CheckHalf(*k_codec_, "K", length_, tokens, config_.kv_heads, k_format(), k));
   if (v_codec_ == nullptr) return OkStatus();
   return CheckHalf(*v_codec_, "V", length_, tokens, config_.kv_heads, v_format(), v);
@@ -135,6 +158,7 @@ Status SpanCache::CheckRows(int64_t tokens, const float* k, const float* v) cons
 
 void SpanCache::EncodeRows(int64_t position, int64_t tokens, int head_begin, int head_end, const float* k,
                            const float* v) {
+  if (protected_ != nullptr) protected_->EncodeRows(position, tokens, head_begin, head_end, k, v);
   const int k_dim = config_.shape.k_dim;
   const int v_dim = config_.shape.v_dim;
   const int64_t heads = config_.kv_heads;
@@ -162,12 +186,14 @@ void SpanCache::Advance(int64_t tokens) {
   assert(max_append() == 0 || tokens <= max_append());
   length_ += tokens;
   max_length_ = std::max(max_length_, length_);
+  if (protected_ != nullptr) protected_->Advance(tokens);
 }
 
 int64_t SpanCache::rewindable() const {
   const LiveRange most = layout_->live(config_.layout, max_length_, rewind_tokens_);
   const int64_t floor = most.everything() ? 0 : max_length_ - rewind_tokens_;
-  return std::max<int64_t>(0, length_ - floor);
+  const int64_t most_tokens = std::max<int64_t>(0, length_ - floor);
+  return protected_ == nullptr ? most_tokens : std::min(most_tokens, protected_->rewindable());
 }
 
 Status SpanCache::Rewind(int64_t n) {
@@ -180,33 +206,65 @@ Status SpanCache::Rewind(int64_t n) {
                               std::to_string(length_) + ", at most " + std::to_string(rewindable()) +
                               " can be taken back: the window has given up older rows");
   }
+  if (protected_ != nullptr) HF_RETURN_IF_ERROR(protected_->Rewind(n));
   length_ -= n;
   TrimToLength();
   return OkStatus();
 }
 
 void SpanCache::Clear() {
+  if (protected_ != nullptr) protected_->Clear();
   length_ = 0;
   max_length_ = 0;
   TrimToLength();
 }
 
 Result<std::unique_ptr<SpanCache>> SpanCache::Fork() const {
+  std::unique_ptr<SpanCache> kept;
+  if (protected_ != nullptr) {
+    HF_ASSIGN_OR_RETURN(kept, protected_->Fork());
+  }
   HF_ASSIGN_OR_RETURN(std::unique_ptr<Storage> storage, storage_->Fork());
-  return std::unique_ptr<SpanCache>(new SpanCache(*this, std::move(storage)));
+  return std::unique_ptr<SpanCache>(new SpanCache(*this, std::move(storage), std::move(kept)));
 }
 
 int64_t SpanCache::live_bytes() const {
-  return live().rows() * plan_.tiles.BytesForRows(kTileRows) / kTileRows;
+  const int64_t kept = protected_ == nullptr ? 0 : protected_->live_bytes();
+  return live().rows() * plan_.tiles.BytesForRows(kTileRows) / kTileRows + kept;
+}
+
+CacheBytes SpanCache::bytes() const {
+  CacheBytes sum = storage_->bytes();
+  if (protected_ == nullptr) return sum;
+  const CacheBytes kept = protected_->bytes();
+  sum.row_bytes += kept.row_bytes;
+  sum.metadata_bytes += kept.metadata_bytes;
+  return sum;
+}
+
+VisibleRange SpanCache::visible(int64_t position) const {
+  VisibleRange range = layout_->visible(config_.layout, position);
+  if (protected_ == nullptr) return range;
+  const VisibleRange kept = protected_->visible(position);
+  range.end = kept.begin;
+  range.begin = std::clamp(range.begin, std::min(kept.sink_end, range.end), range.end);
+  range.sink_end = 0;
+  return range;
 }
 
 void SpanCache::AppendSpans(int64_t first_query, std::vector<Span>& spans) const {
-  const VisibleRange first = visible(first_query);
+  const VisibleRange first = layout_->visible(config_.layout, first_query);
   assert(std::max(first.begin, plan_.slots.pinned_rows) >= plan_.slots.FirstStored(length_));
   // The sinks of the last query are the sinks of all; what the window covers of them is not listed twice.
-  const int64_t sink_end = length_ == 0 ? 0 : visible(length_ - 1).sink_end;
+  const int64_t sink_end = length_ == 0 ? 0 : layout_->visible(config_.layout, length_ - 1).sink_end;
   AppendRunsOf(0, std::min(sink_end, first.begin), spans);
   AppendRunsOf(first.begin, length_, spans);
+}
+
+void SpanCache::AppendLiveSpans(std::vector<Span>& spans) const {
+  const LiveRange rows = live();
+  AppendRunsOf(0, std::min(rows.pinned_end, rows.begin), spans);
+  AppendRunsOf(rows.begin, rows.end, spans);
 }
 
 void SpanCache::AppendRunsOf(int64_t begin, int64_t end, std::vector<Span>& spans) const {

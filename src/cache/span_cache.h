@@ -24,7 +24,7 @@ class SpanCache {
   int64_t length() const { return length_; }  // positions stored so far; the next append is at this position
   // Most tokens that one Append takes now, so that each of them still finds the rows it sees. A longer append
   // must come in pieces, each attended before the next (KvBatch does). 0 = any number.
-  int64_t max_append() const { return layout_->max_append(config_.layout, plan_.slots, length_); }
+  int64_t max_append() const;
 
   // Appends `tokens` rows at positions length().. : k [tokens, kv_heads, k_dim], v [tokens, kv_heads, v_dim]
   // (ignored for a latent row). In place: no row already stored is moved. Equal to appending them one by one.
@@ -60,22 +60,27 @@ class SpanCache {
 
   // An independent cache with the same rows. Error: kResourceExhausted.
   Result<std::unique_ptr<SpanCache>> Fork() const;
-  CacheBytes bytes() const {
-    return storage_->bytes();
-  }                            // allocated; equals PlanLayer(config, layer, length())
-  int64_t live_bytes() const;  // encoded bytes of the rows that are live now
+  CacheBytes bytes() const;    // allocated; equals PlanLayer(config, layer, length())
+  int64_t live_bytes() const;  // encoded bytes of the rows that are live now, protected ones both times
   LiveRange live() const { return layout_->live(config_.layout, length_, rewind_tokens_); }
 
   // Appends to `spans`, in ascending position, every stored row that some query at a position in
   // [first_query, length()) sees. REQUIRES first_query >= length() - the last append's tokens. Valid until
   // the next change of this cache.
   void AppendSpans(int64_t first_query, std::vector<Span>& spans) const;
-  // What the query at `position` sees.
-  VisibleRange visible(int64_t position) const { return layout_->visible(config_.layout, position); }
+  // Every row that is live, as spans: what a query sees now and what Rewind may bring back.
+  void AppendLiveSpans(std::vector<Span>& spans) const;
+  // What the query at `position` sees of these rows; of the protected ones it sees protected_rows()'s visible().
+  VisibleRange visible(int64_t position) const;
+  // The rows kept a second time at higher precision, or null. Changed by this cache alone.
+  const SpanCache* protected_rows() const { return protected_.get(); }
 
  private:
-  SpanCache(const CacheConfig& config, int layer, std::unique_ptr<Storage> storage);
-  SpanCache(const SpanCache& other, std::unique_ptr<Storage> storage);
+  SpanCache(const CacheConfig& config, const LayerConfig& layer, std::unique_ptr<Storage> storage,
+            std::unique_ptr<SpanCache> kept);
+  SpanCache(const SpanCache& other, std::unique_ptr<Storage> storage, std::unique_ptr<SpanCache> kept);
+  static Result<std::unique_ptr<SpanCache>> CreateRows(const CacheConfig& config, const LayerConfig& layer,
+                                                       std::shared_ptr<CacheMemory> memory);
   void AppendRunsOf(int64_t begin, int64_t end, std::vector<Span>& spans) const;
   Status CheckLimits(int64_t tokens) const;
   RowFormat k_format() const { return {config_.shape.k_dim, config_.k_codec.group}; }
@@ -92,6 +97,7 @@ class SpanCache {
   int64_t max_context_;
   int64_t rewind_tokens_;
   std::unique_ptr<Storage> storage_;
+  std::unique_ptr<SpanCache> protected_;  // at the same length; null where nothing is protected
   int64_t length_ = 0;
   int64_t max_length_ = 0;  // largest length so far: what has been given up stays so after a rewind
 };

@@ -107,6 +107,7 @@ void AddChat(CLI::App& program, Action& action) {
   CLI::App* app = program.add_subcommand("chat", "a conversation; each line of standard input is a turn");
   c->common.AddModel(*app);
   c->common.AddCache(*app);
+  c->common.AddTwoPhase(*app);
   c->common.AddJson(*app);
   c->generation.Add(*app);
   app->add_option_function<std::string>(

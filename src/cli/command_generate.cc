@@ -77,6 +77,7 @@ void AddGenerate(CLI::App& program, Action& action) {
   CLI::App* app = program.add_subcommand("generate", "continue a prompt");
   g->common.AddModel(*app);
   g->common.AddCache(*app);
+  g->common.AddTwoPhase(*app);
   g->common.AddJson(*app);
   g->prompt.Add(*app, true);
   g->generation.Add(*app);

@@ -47,11 +47,19 @@ void CommonOptions::AddShape(CLI::App& app) {
                  "turn full layers into windows of this many tokens; 0: leave them")
       ->check(count);
   app.add_option("--kv-window-keep", sink_tokens, "first tokens that such a window keeps")->check(count);
+  app.add_option("--kv-protect-sinks", protect_sinks, "keep the first N rows f16 where a layer is quantised")
+      ->check(count);
+  app.add_option("--kv-recent", recent_tokens,
+                 "keep the N most recent rows of a query f16 where a layer is quantised")
+      ->check(count);
   app.add_option("--kv-rotate", rotate, "rotate rows before an integer codec: on, off, auto (below 8 bits)")
       ->capture_default_str();
-  app.add_option("--kv-center", center,
-                 "centre rows of integer codecs by this file of `holdfast calibrate`, or off; default: the file beside "
-                 "the model");
+  app.add_option(
+      "--kv-center", center,
+      "centre rows of integer codecs by this file of `holdfast calibrate`, or off; default: the file beside "
+      "the model");
+  app.add_option("--kv-sparse-v", sparse_v, "skip V rows of a weight below this, 1e-4 say; 0: none, exact")
+      ->check(CLI::Range(0.0f, 0.5f));
   app.add_option("--rewind-tokens", rewind_tokens, "tokens that can always be taken back")
       ->check(CLI::Range(0, 1 << 20))
       ->capture_default_str();
@@ -63,6 +71,15 @@ void CommonOptions::AddCache(CLI::App& app) {
       app.add_option("--kv-cache", kv_cache, "codec of K and V, or K:V (f16, f16:int8); default f16");
   app.add_option("--cache-type-k", type_k, "codec of K")->excludes(both);
   app.add_option("--cache-type-v", type_v, "codec of V")->excludes(both);
+  app.add_option("--kv-layers", kv_layers, "other codecs for some layers: 0-1=f16,2-29=aura4v2");
+  app.add_option("--kv-protect-layers", protect_layers, "keep the first and the last N layers f16")
+      ->check(CLI::Range(0, kMaxLayers));
+}
+
+void CommonOptions::AddTwoPhase(CLI::App& app) {
+  app.add_flag(
+      "--kv-two-phase", two_phase,
+      "keep the prompt in f16 until it is through, then encode it; not reproducible over prompt splits");
 }
 
 Result<KvSpec> ParseKvCache(const std::string& spec) {
@@ -87,6 +104,16 @@ Result<CacheOptions> CommonOptions::Cache() const {
       return WrongCommandLine(std::string(name) + " " + *text + ": " + parsed.status().message());
     *codec = *parsed;
   }
+  if (!kv_layers.empty()) {
+    auto schemes = ParseLayerSchemes(kv_layers);
+    if (!schemes.ok())
+      return WrongCommandLine("--kv-layers " + kv_layers + ": " + schemes.status().message());
+    options.layers = std::move(*schemes);
+  }
+  options.protect_layers = protect_layers;
+  options.sparse_v = sparse_v;
+  options.two_phase = two_phase;
+  options.protection = {.sink_tokens = protect_sinks, .recent_tokens = recent_tokens, .codecs = {}};
   const auto parsed_storage = ParseStorage(storage);
   if (!parsed_storage.ok())
     return WrongCommandLine("--kv-storage " + storage + ": " + parsed_storage.status().message());

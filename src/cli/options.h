@@ -29,11 +29,16 @@ struct CommonOptions {
   std::string kv_cache, type_k, type_v, storage = "contiguous";
   int block_tokens = kDefaultBlockTokens, rewind_tokens = kDefaultRewindTokens;
   int64_t window_tokens = 0, sink_tokens = 0;
-  std::string rotate = "auto", center;
+  std::string kv_layers, rotate = "auto", center;
+  int protect_layers = 0;
+  int64_t protect_sinks = 0, recent_tokens = 0;
+  float sparse_v = 0.0f;
+  bool two_phase = false;
 
   void AddModel(CLI::App& app);  // -m -t
   void AddShape(CLI::App& app);  // -c -b and what --kv-* says but for codecs
   void AddCache(CLI::App& app);  // those and the codecs
+  void AddTwoPhase(CLI::App& app);  // for commands that generate
   void AddJson(CLI::App& app);
 
   // Errors: kInvalidArgument, naming the option; that is a wrong command line (exit 2).

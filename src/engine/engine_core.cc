@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <chrono>
 #include <string>
+#include <utility>
 
 #include "base/status_macros.h"
 #include "engine/model_cache.h"
@@ -62,8 +63,11 @@ std::vector<LayerInfo> EngineCore::Layers(const CacheConfig& config) const {
 
 Result<std::unique_ptr<Session>> EngineCore::NewSession(const CacheOptions& options) {
   HF_ASSIGN_OR_RETURN(CacheConfig config, MakeCacheConfig(options));
+  std::optional<CacheConfig> two_phase;
+  if (options.two_phase) two_phase = std::exchange(config, RawConfigOf(config));
   HF_ASSIGN_OR_RETURN(auto cache, NewCache(config));
-  return std::unique_ptr<Session>(std::make_unique<SessionState>(*this, std::move(cache)));
+  return std::unique_ptr<Session>(
+      std::make_unique<SessionState>(*this, std::move(cache), std::move(two_phase)));
 }
 
 Result<std::vector<TokenEvent>> EngineCore::StepTogether(std::span<Session* const> sessions) {
@@ -83,6 +87,7 @@ Result<std::vector<TokenEvent>> EngineCore::StepTogether(std::span<Session* cons
       cancelled.push_back(i);
       continue;
     }
+    HF_RETURN_IF_ERROR(session->EndPhase());
     const auto input = session->NextInput();
     batch_tokens_.insert(batch_tokens_.end(), input.begin(), input.end());
     if (session->WantsLogits()) logits_rows.push_back(static_cast<int64_t>(batch_tokens_.size()) - 1);

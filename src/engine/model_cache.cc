@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "base/status_macros.h"
+#include "codec/codec.h"
 #include "engine/cache_transforms.h"
 #include "models/model.h"
 
@@ -25,6 +26,47 @@ ModelInfo ModelInfoOf(const ModelConfig& model, std::string path) {
   return info;
 }
 
+namespace {
+
+Status CheckLayers(const char* what, int64_t first, int64_t last, int64_t layers) {
+  if (first >= 0 && first <= last && last < layers) return OkStatus();
+  return InvalidArgument("cache: " + std::string(what) + " names layers " + std::to_string(first) + " to " +
+                         std::to_string(last) + ", the model has 0 to " + std::to_string(layers - 1));
+}
+
+// Which layer has which codecs, and which of them keep protected rows.
+Status SetSchemes(const CacheOptions& options, CacheConfig& config) {
+  const auto layers = static_cast<int>(config.layers.size());
+  const auto set = [&](int first, int last, const KvSpec& codecs) {
+    for (int i = first; i <= last; ++i) {
+      config.layers[static_cast<size_t>(i)].k_codec = codecs.k;
+      config.layers[static_cast<size_t>(i)].v_codec = codecs.v;
+    }
+  };
+  set(0, layers - 1, {options.k_codec, options.v_codec});
+  for (const LayerScheme& scheme : options.layers) {
+    HF_RETURN_IF_ERROR(CheckLayers("a layer scheme", scheme.first, scheme.last, layers));
+    set(scheme.first, scheme.last, scheme.codecs);
+  }
+  const int protect = options.protect_layers;
+  if (protect < 0 || protect > layers) {
+    return InvalidArgument("cache: protect_layers is " + std::to_string(protect) + ", must be in [0, " +
+                           std::to_string(layers) + "]");
+  }
+  set(0, protect - 1, {});
+  set(layers - protect, layers - 1, {});
+  HF_RETURN_IF_ERROR(ValidateCacheConfig(config));  // codecs are looked up from here on
+  for (LayerConfig& layer : config.layers) {
+    layer.sparse_v = options.sparse_v;
+    if (GetCodec(layer.k_codec).integer_dots || GetCodec(layer.v_codec).integer_dots) {
+      layer.protection = options.protection;
+    }
+  }
+  return ValidateCacheConfig(config);
+}
+
+}  // namespace
+
 Result<CacheConfig> CacheConfigOf(const ModelConfig& model, const CacheOptions& options) {
   CacheConfig config;
   config.layers = CacheLayers(model);
@@ -45,14 +87,21 @@ Result<CacheConfig> CacheConfigOf(const ModelConfig& model, const CacheOptions& 
                            " but window_tokens is 0; sinks belong to a window");
   }
   for (LayerConfig& layer : config.layers) {
-    layer.k_codec = options.k_codec;
-    layer.v_codec = options.v_codec;
     if (options.window_tokens > 0 && layer.layout.id == LayoutId::kFull) {
       layer.layout = {LayoutId::kWindow, options.window_tokens, options.sink_tokens};
     }
   }
-  HF_RETURN_IF_ERROR(ValidateCacheConfig(config));
+  HF_RETURN_IF_ERROR(SetSchemes(options, config));
   HF_RETURN_IF_ERROR(SetRotations(options.rotate, config));
+  return config;
+}
+
+CacheConfig RawConfigOf(CacheConfig config) {
+  for (LayerConfig& layer : config.layers) {
+    layer.k_codec = layer.v_codec = CodecId::kF16;
+    layer.k_transform = layer.v_transform = {};
+    layer.protection = {};
+  }
   return config;
 }
 

@@ -16,6 +16,9 @@ ModelInfo ModelInfoOf(const ModelConfig& model, std::string path);
 // those of ValidateCacheConfig.
 Result<CacheConfig> CacheConfigOf(const ModelConfig& model, const CacheOptions& options);
 
+// The same cache in f16, nothing transformed or protected: what a two-phase prefill fills first.
+CacheConfig RawConfigOf(CacheConfig config);
+
 // REQUIRES config to be of this model.
 std::vector<LayerInfo> LayerInfosOf(const ModelConfig& model, const CacheConfig& config);
 

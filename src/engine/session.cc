@@ -6,6 +6,7 @@
 
 #include "base/status_macros.h"
 #include "engine/engine_core.h"
+#include "kv/reencode.h"
 
 namespace holdfast {
 
@@ -54,8 +55,18 @@ Status ValidateStart(std::span<const int32_t> tokens, const GenerateOptions& opt
 
 }  // namespace
 
-SessionState::SessionState(EngineCore& core, std::unique_ptr<SequenceCache> cache)
-    : core_(core), cache_(std::move(cache)) {}
+SessionState::SessionState(EngineCore& core, std::unique_ptr<SequenceCache> cache,
+                           std::optional<CacheConfig> two_phase)
+    : core_(core), cache_(std::move(cache)), two_phase_(std::move(two_phase)) {}
+
+Status SessionState::EndPhase() {
+  if (!two_phase_ || cache_->length() < static_cast<int64_t>(prompt_size_)) return OkStatus();
+  HF_ASSIGN_OR_RETURN(auto encoded, core_.NewCache(*two_phase_));
+  HF_RETURN_IF_ERROR(Reencode(*cache_, *encoded, core_.pool()));
+  cache_ = std::move(encoded);
+  two_phase_.reset();
+  return OkStatus();
+}
 
 void SessionState::ReusePrefix(std::span<const int32_t> tokens) {
   const auto cached = static_cast<size_t>(cache_->length());
@@ -191,6 +202,10 @@ Status SessionState::Rewind(int64_t n) {
 }
 
 Result<std::unique_ptr<Session>> SessionState::Fork() const {
+  if (two_phase_) {
+    return FailedPrecondition(
+        "fork: the session's two-phase prefill has not ended, and its rows cannot be shared");
+  }
   HF_ASSIGN_OR_RETURN(auto cache, cache_->Fork());
   auto copy = std::make_unique<SessionState>(core_, std::move(cache));
   copy->tokens_ = tokens_;

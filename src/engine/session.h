@@ -21,7 +21,9 @@ class EngineCore;
 class SessionState final : public Session {
  public:
   // tokenizer may be null: text is then empty. core must outlive the session.
-  SessionState(EngineCore& core, std::unique_ptr<SequenceCache> cache);
+  // two_phase: what the cache, then a raw one, becomes once the prompt is through.
+  SessionState(EngineCore& core, std::unique_ptr<SequenceCache> cache,
+               std::optional<CacheConfig> two_phase = std::nullopt);
 
   Status Start(std::span<const int32_t> tokens, const GenerateOptions& options) override;
   Result<TokenEvent> Step() override;
@@ -38,6 +40,9 @@ class SessionState final : public Session {
   // For EngineCore's step: the tokens to feed (never empty on an unfinished session), whether their last
   // one's logits are wanted, and what becomes of them.
   EngineCore& core() { return core_; }
+  // Re-encodes the cache where a step is the first after a two-phase prompt. Errors: those of Reencode; nothing has
+  // changed then.
+  Status EndPhase();
   SequenceCache* cache() { return cache_.get(); }
   bool cancelled() const { return cancelled_.load(std::memory_order_relaxed); }
   std::span<const int32_t> NextInput() const;
@@ -57,6 +62,7 @@ class SessionState final : public Session {
 
   EngineCore& core_;
   std::unique_ptr<SequenceCache> cache_;
+  std::optional<CacheConfig> two_phase_;  // while the cache is raw
   std::vector<int32_t> tokens_;  // prompt and completion; the first cache_->length() of them are cached
   size_t prompt_size_ = 0;
   GenerateOptions options_;

@@ -25,6 +25,7 @@ struct Piece {
   int64_t tokens = 0;
   int64_t first_span = 0;
   int64_t spans = 0;
+  int64_t protected_spans = 0;  // they follow
 };
 
 struct EncodeTask {
@@ -44,7 +45,8 @@ Status CheckSameLayers(const SequenceCache& first, const SequenceCache& other, s
   }
   for (size_t i = 0; i < a.size(); ++i) {
     if (a[i].shape == b[i].shape && a[i].kv_heads == b[i].kv_heads && a[i].k_codec == b[i].k_codec &&
-        a[i].v_codec == b[i].v_codec && a[i].k_transform == b[i].k_transform &&
+        a[i].v_codec == b[i].v_codec && a[i].protection == b[i].protection &&
+        a[i].sparse_v == b[i].sparse_v && a[i].k_transform == b[i].k_transform &&
         a[i].v_transform == b[i].v_transform) {
       continue;
     }
@@ -108,7 +110,8 @@ struct KvBatch::State {
   std::vector<Piece> pieces;
   std::vector<EncodeTask> encode_tasks;
   std::vector<Span> spans;
-  std::vector<VisibleRange> visible;  // [tokens]
+  std::vector<VisibleRange> visible;            // [tokens]
+  std::vector<VisibleRange> protected_visible;  // [tokens]
   std::vector<AttentionSequence> sequences;
 
   int64_t Tokens() const { return static_cast<int64_t>(positions.size()); }
@@ -158,6 +161,7 @@ Result<KvBatch> KvBatch::Begin(std::span<const BatchSlice> slices, AttentionWork
   state->attended.resize(static_cast<size_t>(slices[0].sequence->layers()), false);
   state->done.resize(slices.size());
   state->visible.resize(state->positions.size());
+  state->protected_visible.resize(state->positions.size());
   return KvBatch(std::move(state));
 }
 
@@ -336,19 +340,32 @@ void KvBatch::State::ListSequences() {
   spans.clear();
   for (Piece& piece : pieces) {
     const int64_t first_query = positions[static_cast<size_t>(piece.first_token)];
+    const SpanCache* kept = piece.cache->protected_rows();
     piece.first_span = static_cast<int64_t>(spans.size());
     piece.cache->AppendSpans(first_query, spans);
     piece.spans = static_cast<int64_t>(spans.size()) - piece.first_span;
+    if (kept != nullptr) kept->AppendSpans(first_query, spans);
+    piece.protected_spans = static_cast<int64_t>(spans.size()) - piece.first_span - piece.spans;
     for (int64_t t = 0; t < piece.tokens; ++t) {
-      visible[static_cast<size_t>(piece.first_token + t)] = piece.cache->visible(first_query + t);
+      const auto token = static_cast<size_t>(piece.first_token + t);
+      visible[token] = piece.cache->visible(first_query + t);
+      if (kept != nullptr) protected_visible[token] = kept->visible(first_query + t);
     }
   }
   sequences.clear();
   for (const Piece& piece : pieces) {
-    sequences.push_back({.first_token = piece.first_token,
-                         .tokens = piece.tokens,
-                         .spans = {spans.data() + piece.first_span, static_cast<size_t>(piece.spans)},
-                         .visible = {visible.data() + piece.first_token, static_cast<size_t>(piece.tokens)}});
+    const auto tokens = static_cast<size_t>(piece.tokens);
+    AttentionSequence sequence = {
+        .first_token = piece.first_token,
+        .tokens = piece.tokens,
+        .spans = {spans.data() + piece.first_span, static_cast<size_t>(piece.spans)},
+        .visible = {visible.data() + piece.first_token, tokens}};
+    if (piece.cache->protected_rows() != nullptr) {
+      sequence.protected_spans = {sequence.spans.data() + piece.spans,
+                                  static_cast<size_t>(piece.protected_spans)};
+      sequence.protected_visible = {protected_visible.data() + piece.first_token, tokens};
+    }
+    sequences.push_back(sequence);
   }
 }
 
@@ -375,17 +392,19 @@ Status KvBatch::State::AttendPieces(LayerId layer, int q_heads, const LayerTrans
   while (NextPieces(layer)) {
     AppendPieces(rows.k, rows.v);
     ListSequences();
-    const AttentionCall call = {.shape = config.shape,
-                                .q_heads = q_heads,
-                                .kv_heads = config.kv_heads,
-                                .k_codec = config.k_codec,
-                                .v_codec = config.shape.v_is_prefix_of_k ? config.k_codec : config.v_codec,
-                                .rule = rule,
-                                .k_center = rows.k_center,
-                                .v_center = rows.v_center,
-                                .sequences = sequences,
-                                .q = rows.q,
-                                .out = out};
+    AttentionCall call = {.shape = config.shape,
+                          .q_heads = q_heads,
+                          .kv_heads = config.kv_heads,
+                          .k_codec = config.k_codec,
+                          .v_codec = config.shape.v_is_prefix_of_k ? config.k_codec : config.v_codec,
+                          .rule = rule,
+                          .k_center = rows.k_center,
+                          .v_center = rows.v_center,
+                          .sequences = sequences,
+                          .q = rows.q,
+                          .out = out};
+    call.sparse_v = config.sparse_v;
+    if (!config.protection.none()) call.protected_codecs = config.protection.codecs;
     HF_RETURN_IF_ERROR(holdfast::Attend(call, isa, *workspace, *pool));
   }
   return OkStatus();

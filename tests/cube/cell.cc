@@ -6,6 +6,7 @@ namespace holdfast::cube {
 
 namespace {
 
+// What an integer codec is combined with.
 void AddTransformed(LayoutId layout, StorageId storage, CodecId codec, std::vector<Cell>& cells) {
   if (!GetCodec(codec).integer_dots) return;
   for (const Transform transform :
@@ -13,6 +14,10 @@ void AddTransformed(LayoutId layout, StorageId storage, CodecId codec, std::vect
     for (const Shape shape : {Shape::kSplit, Shape::kLatent}) {
       cells.push_back({layout, codec, codec, storage, shape, transform});
     }
+  }
+  for (const Shape shape : {Shape::kSplit, Shape::kLatent}) {
+    cells.push_back({layout, codec, codec, storage, shape, Transform::kNone, true});
+    cells.push_back({layout, codec, codec, storage, shape, Transform::kRotatedAndCentred, true});
   }
 }
 
@@ -37,6 +42,7 @@ std::string CellName(const Cell& cell) {
   name += "_" + std::string(CodecName(cell.k_codec)) + "_" + std::string(CodecName(cell.v_codec));
   name += "_" + std::string(StorageName(cell.storage));
   name += cell.shape == Shape::kLatent ? "_latent" : "_split";
+  name += cell.protects ? "_protected" : "";
   return name + (Rotates(cell.transform) ? "_rotated" : "") + (Centres(cell.transform) ? "_centred" : "");
 }
 

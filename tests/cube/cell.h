@@ -25,6 +25,7 @@ struct Cell {
   StorageId storage;
   Shape shape;
   Transform transform = Transform::kNone;  // of K and V; of integer codecs only
+  bool protects = false;                   // sinks and recent rows in f32 and f16 beside an integer codec
 };
 
 std::vector<Cell> AllCells();

@@ -59,32 +59,50 @@ void Oracle::Append(Token token) {
   Rows decoded;
   decoded.k.resize(token.k.size());
   decoded.v.resize(static_cast<size_t>(setup_.kv_heads * setup_.v_dim));
-  for (int head = 0; head < setup_.kv_heads; ++head) AppendHead(head, stored, decoded);
+  Rows kept = decoded;
+  for (int head = 0; head < setup_.kv_heads; ++head) {
+    TransformHead(head, stored);
+    DecodeHead(head, {setup_.cell.k_codec, setup_.cell.v_codec}, stored, decoded);
+    DecodeHead(head, kProtectedCodecs, stored, kept);
+  }
   for (const float v : decoded.v) largest_v_ = std::max(largest_v_, std::abs(static_cast<double>(v)));
   tokens_.push_back(std::move(token));
   stored_.push_back(std::move(stored));
   decoded_.push_back(std::move(decoded));
+  protected_.push_back(std::move(kept));
   max_length_ = std::max(max_length_, length());
 }
 
-// Slot 3 of an otherwise empty tile: quantisation does not depend on place or neighbours.
-void Oracle::AppendHead(int head, Rows& stored, Rows& decoded) {
-  const Codec& k_codec = GetCodec(setup_.cell.k_codec);
-  const Codec& v_codec = GetCodec(setup_.cell.v_codec);
-  const bool latent = setup_.cell.shape == Shape::kLatent;
-  const auto at = [head](const auto& center, int dim) {
-    return center == nullptr ? nullptr : center->data() + head * dim;
-  };
-  const float* k_center = at(k_center_, setup_.k_dim);
-  const float* v_center = at(v_center_, setup_.v_dim);
+namespace {
+
+const float* CenterOf(const std::shared_ptr<const std::vector<float>>& center, int head, int dim) {
+  return center == nullptr ? nullptr : center->data() + head * dim;
+}
+
+}  // namespace
+
+void Oracle::TransformHead(int head, Rows& stored) const {
+  const float* k_center = CenterOf(k_center_, head, setup_.k_dim);
   float* k = stored.k.data() + head * setup_.k_dim;
-  float* decoded_k = decoded.k.data() + head * setup_.k_dim;
-  float* decoded_v = decoded.v.data() + head * setup_.v_dim;
-  std::vector<std::byte> k_tile(static_cast<size_t>(k_codec.k_tile_bytes(setup_.k_dim)));
   for (const Part& part : k_parts_) {
     const float* center = k_center == nullptr ? nullptr : k_center + part.first;
     Forward(part.transform, center, part.transform.output_dim(), k + part.first);
   }
+  if (setup_.cell.shape == Shape::kLatent) return;
+  Forward(v_part_.transform, CenterOf(v_center_, head, setup_.v_dim), setup_.v_dim,
+          stored.v.data() + head * setup_.v_dim);
+}
+
+// Slot 3 of an otherwise empty tile: quantisation does not depend on place or neighbours.
+void Oracle::DecodeHead(int head, const KvSpec& codecs, const Rows& stored, Rows& decoded) {
+  const Codec& k_codec = GetCodec(codecs.k);
+  const Codec& v_codec = GetCodec(codecs.v);
+  const bool latent = setup_.cell.shape == Shape::kLatent;
+  const float* k_center = CenterOf(k_center_, head, setup_.k_dim);
+  const float* k = stored.k.data() + head * setup_.k_dim;
+  float* decoded_k = decoded.k.data() + head * setup_.k_dim;
+  float* decoded_v = decoded.v.data() + head * setup_.v_dim;
+  std::vector<std::byte> k_tile(static_cast<size_t>(k_codec.k_tile_bytes(setup_.k_dim)));
   k_codec.kernels(ActiveIsa()).encode_k(k, setup_.k_dim, 3, k_tile.data());
   k_codec.decode_k(k_tile.data(), setup_.k_dim, 3, decoded_k);
   NoteLargest(decoded_k, latent ? setup_.v_dim : 0);
@@ -96,13 +114,12 @@ void Oracle::AppendHead(int head, Rows& stored, Rows& decoded) {
     std::copy(decoded_k, decoded_k + setup_.v_dim, decoded_v);
     return;
   }
-  float* v = stored.v.data() + head * setup_.v_dim;
+  const float* v = stored.v.data() + head * setup_.v_dim;
   std::vector<std::byte> v_tile(static_cast<size_t>(v_codec.v_tile_bytes(setup_.v_dim)));
-  Forward(v_part_.transform, v_center, setup_.v_dim, v);
   v_codec.kernels(ActiveIsa()).encode_v(v, setup_.v_dim, 3, v_tile.data());
   v_codec.decode_v(v_tile.data(), setup_.v_dim, 3, decoded_v);
   NoteLargest(decoded_v, setup_.v_dim);
-  Back(v_part_.transform, v_center, setup_.v_dim, decoded_v);
+  Back(v_part_.transform, CenterOf(v_center_, head, setup_.v_dim), setup_.v_dim, decoded_v);
 }
 
 // Of values as stored too: rounding is relative to them.
@@ -121,7 +138,16 @@ bool Oracle::Sees(int64_t query, int64_t position) const {
   return false;
 }
 
+int64_t Oracle::protected_sinks() const {
+  return setup_.cell.layout == LayoutId::kFull ? setup_.protected_sinks : setup_.sinks;
+}
+
+bool Oracle::IsProtected(int64_t query, int64_t position) const {
+  return setup_.cell.protects && (position < protected_sinks() || position > query - recent());
+}
+
 bool Oracle::GaveUpRows() const {
+  if (setup_.cell.protects && max_length_ - recent() - setup_.rewind > protected_sinks()) return true;
   switch (setup_.cell.layout) {
     case LayoutId::kFull:
       return false;
@@ -145,10 +171,20 @@ int64_t Oracle::live_rows() const {
   return rows;
 }
 
+int64_t Oracle::protected_live_rows() const {
+  if (!setup_.cell.protects) return 0;
+  int64_t rows = 0;
+  for (int64_t p = 0; p < length(); ++p) {
+    if (p < protected_sinks() || p >= length() - recent() - setup_.rewind) ++rows;
+  }
+  return rows;
+}
+
 void Oracle::Rewind(int64_t n) {
   tokens_.resize(static_cast<size_t>(length() - n));
   stored_.resize(tokens_.size());
   decoded_.resize(tokens_.size());
+  protected_.resize(tokens_.size());
 }
 
 std::vector<double> Oracle::Attend(int64_t position, double scale) const {
@@ -161,7 +197,8 @@ std::vector<double> Oracle::Attend(int64_t position, double scale) const {
     double largest = -1e300;
     for (int64_t p = 0; p <= position; ++p) {
       if (!Sees(position, p)) continue;
-      const float* k = decoded_[static_cast<size_t>(p)].k.data() + head * setup_.k_dim;
+      const Rows& rows = (IsProtected(position, p) ? protected_ : decoded_)[static_cast<size_t>(p)];
+      const float* k = rows.k.data() + head * setup_.k_dim;
       double dot = 0.0;
       for (int d = 0; d < setup_.k_dim; ++d) dot += static_cast<double>(q[d]) * static_cast<double>(k[d]);
       scores[static_cast<size_t>(p)] = scale * dot;
@@ -172,7 +209,8 @@ std::vector<double> Oracle::Attend(int64_t position, double scale) const {
     for (int64_t p = 0; p <= position; ++p) {
       if (!Sees(position, p)) continue;
       const double weight = std::exp(scores[static_cast<size_t>(p)] - largest);
-      const float* v = decoded_[static_cast<size_t>(p)].v.data() + head * setup_.v_dim;
+      const Rows& rows = (IsProtected(position, p) ? protected_ : decoded_)[static_cast<size_t>(p)];
+      const float* v = rows.v.data() + head * setup_.v_dim;
       sum += weight;
       for (int d = 0; d < setup_.v_dim; ++d) o[d] += weight * static_cast<double>(v[d]);
     }

@@ -3,6 +3,7 @@
 // the codecs' encoders and decoders and the rotation of a row.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <memory>
 #include <vector>
@@ -41,6 +42,7 @@ class Oracle {
   int64_t rewindable() const;
   void Rewind(int64_t n);
   int64_t live_rows() const;
+  int64_t protected_live_rows() const;
 
   // Output [kv_heads * group, v_dim] of the query at `position`; scale: of its scores.
   std::vector<double> Attend(int64_t position, double scale) const;
@@ -54,15 +56,21 @@ class Oracle {
     int first = 0;
     RowTransform transform;
   };
-  void AppendHead(int head, Rows& stored, Rows& decoded);
+  void TransformHead(int head, Rows& stored) const;
+  void DecodeHead(int head, const KvSpec& codecs, const Rows& stored, Rows& decoded);
   void NoteLargest(const float* values, int count);
   bool Sees(int64_t query, int64_t position) const;
   bool GaveUpRows() const;
+  // Whether the query finds the row among the protected ones.
+  bool IsProtected(int64_t query, int64_t position) const;
+  int64_t protected_sinks() const;
+  int64_t recent() const { return std::max<int64_t>(setup_.recent, 1); }
 
   Setup setup_;
   std::vector<Token> tokens_;
   std::vector<Rows> stored_;
   std::vector<Rows> decoded_;
+  std::vector<Rows> protected_;  // the same rows as the protecting codecs give them back
   std::vector<Part> k_parts_;
   Part v_part_;
   std::shared_ptr<const std::vector<float>> k_center_, v_center_;

@@ -43,6 +43,11 @@ Setup RandomSetup(Random& random, const Cell& cell, uint64_t seed) {
     setup.window = random() % 4 == 0 ? Between(random, 200, 600) : Between(random, 1, 80);
     setup.sinks = random() % 2 == 0 ? 0 : Between(random, 1, 40);
   }
+  if (cell.protects) {
+    const int64_t most = cell.layout == LayoutId::kWindow ? std::min<int64_t>(setup.window - 1, 60) : 60;
+    setup.recent = random() % 3 == 0 ? 0 : Between(random, 0, most);
+    setup.protected_sinks = setup.recent > 0 && random() % 2 == 0 ? 0 : Between(random, 1, 40);
+  }
   setup.rewind = static_cast<int>(random() % 3 == 0 ? 0 : Between(random, 1, 20));
   setup.block = 16 << Between(random, 0, 4);
   setup.context = Between(random, 300, 1500);
@@ -122,6 +127,8 @@ bool ReadField(std::string_view key, std::string_view value, Setup& setup) {
   if (key == "seed") return ReadNumber(value, setup.seed);
   if (key == "W") return ReadNumber(value, setup.window);
   if (key == "S") return ReadNumber(value, setup.sinks);
+  if (key == "PS") return ReadNumber(value, setup.protected_sinks);
+  if (key == "PR") return ReadNumber(value, setup.recent);
   if (key == "rewind") return ReadNumber(value, setup.rewind);
   if (key == "B") return ReadNumber(value, setup.block);
   if (key == "context") return ReadNumber(value, setup.context);
@@ -158,6 +165,7 @@ CacheConfig MakeConfig(const Setup& setup, StorageId storage) {
                 .v_dim = setup.v_dim,
                 .v_is_prefix_of_k = setup.cell.shape == Shape::kLatent},
       .kv_heads = setup.kv_heads};
+  layer.protection = {setup.protected_sinks, setup.recent, kProtectedCodecs};
   layer.k_transform = MakeTransform(setup, 1, setup.k_dim);
   if (setup.cell.shape == Shape::kSplit) layer.v_transform = MakeTransform(setup, 2, setup.v_dim);
   return {.layers = {layer},
@@ -186,8 +194,9 @@ std::string ToText(const Program& program) {
   const Setup& s = program.setup;
   std::ostringstream text;
   text << "cell=" << CellName(s.cell) << " seed=" << s.seed << " W=" << s.window << " S=" << s.sinks
-       << " rewind=" << s.rewind << " B=" << s.block << " context=" << s.context << " heads=" << s.kv_heads
-       << " group=" << s.group << " k=" << s.k_dim << " v=" << s.v_dim << " |";
+       << " PS=" << s.protected_sinks << " PR=" << s.recent << " rewind=" << s.rewind << " B=" << s.block
+       << " context=" << s.context << " heads=" << s.kv_heads << " group=" << s.group << " k=" << s.k_dim
+       << " v=" << s.v_dim << " |";
   for (const Op& op : program.ops) {
     text << ' ' << static_cast<char>(op.kind);
     for (size_t i = 0; i < op.slices.size(); ++i) {

@@ -18,6 +18,8 @@ struct Setup {
   uint64_t seed = 0;
   int64_t window = 0;
   int64_t sinks = 0;
+  int64_t protected_sinks = 0;
+  int64_t recent = 0;
   int rewind = 0;
   int block = 0;
   int64_t context = 0;
@@ -26,6 +28,9 @@ struct Setup {
   int k_dim = 0;
   int v_dim = 0;
 };
+
+// Of protected rows.
+inline constexpr KvSpec kProtectedCodecs = {CodecId::kF32, CodecId::kF16};
 
 CacheConfig MakeConfig(const Setup& setup, StorageId storage);
 

@@ -122,6 +122,33 @@ void Softmax(float* scores, const ChunkView* views, const bool* poisoned, const 
   }
 }
 
+HF_INLINE float FirstLane(F32x16 x);
+
+uint32_t DropSmall(float* weights, int queries, int tile_begin, int tile_end, const PartialHead* heads,
+                   const PartialHead* reference, float threshold) {
+  constexpr float kMostLog = 100.0f;  // 2 to this is past any weight
+  uint32_t left = 0;
+  for (int i = 0; i < queries; ++i) {
+    if (heads[i].m == kEmptyMax || !(heads[i].d == heads[i].d)) continue;
+    float mass = heads[i].d;
+    if (reference[i].m != kEmptyMax && reference[i].d == reference[i].d) {
+      const float apart = reference[i].m - heads[i].m;
+      const float log = apart > kMostLog ? kMostLog : apart < -kMostLog ? -kMostLog : apart;
+      const float elsewhere = reference[i].d * FirstLane(Exp2(Set(log)));
+      if (elsewhere > mass) mass = elsewhere;
+    }
+    const F32x16 limit = Set(threshold * mass);
+    for (int t = tile_begin; t < tile_end; ++t) {
+      float* at = weights + static_cast<int64_t>(i) * kChunkRows + t * kLanes;
+      const F32x16 weight = Load(at);
+      const F32x16 kept = SelectLess(weight, limit, Zero(), weight);
+      Store(at, kept);
+      if (HMax(kept) > 0.0f) left |= 1u << t;
+    }
+  }
+  return left;
+}
+
 HF_INLINE float FirstLane(F32x16 x) {
   alignas(64) float lanes[kLanes];
   Store(lanes, x);
@@ -185,6 +212,6 @@ bool AllFinite(const float* x, int n) {
 }  // namespace
 
 extern const SoftmaxKernels kSoftmaxKernels;
-const SoftmaxKernels kSoftmaxKernels = {Softmax, Merge, Finish, AllFinite};
+const SoftmaxKernels kSoftmaxKernels = {Softmax, DropSmall, Merge, Finish, AllFinite};
 
 }  // namespace holdfast::HOLDFAST_ISA_NS

@@ -39,6 +39,13 @@ struct SoftmaxKernels {
   void (*softmax)(float* scores, const ChunkView* views, const bool* poisoned, const float* offsets,
                   int queries, int tile_begin, int tile_end, const ScoreRule& rule, PartialHead* heads);
 
+  // Sets weights to 0 that are below `threshold` of what query i's rows weigh together, as far as that is known:
+  // of the chunk's own d or of the reference partial's, whichever is more. Returns a bit for each tile of
+  // [tile_begin, tile_end) in which some query's weight is left. What is dropped stays in d: the weights left are
+  // those of the exact softmax.
+  uint32_t (*drop_small)(float* weights, int queries, int tile_begin, int tile_end, const PartialHead* heads,
+                         const PartialHead* reference, float threshold);
+
   // a[i] = merge(a[i], b[i]) for i in [0, queries). o [queries, stride], stride a multiple of 16. The o of an
   // empty partial is never read.
   void (*merge)(PartialHead* a, float* a_o, const PartialHead* b, const float* b_o, int queries,
