@@ -1,4 +1,4 @@
-// Centring vectors: the mean of a model's keys and values, which integer codecs quantise better without.
+// Centring vectors: the mean of a model's keys (and values), which integer codecs quantise better without.
 //
 //   auto centers = holdfast::Calibrate(*engine, tokens, {}).value();
 //   holdfast::WriteCenters(*engine, centers, holdfast::DefaultCenterPath(engine->info().path));
@@ -22,7 +22,8 @@ namespace holdfast {
 struct KvCenters {
   struct Layer {
     std::shared_ptr<const std::vector<float>> k;  // [kv_heads, k_dim]
-    std::shared_ptr<const std::vector<float>> v;  // [kv_heads, v_dim]; null for a latent row
+    std::shared_ptr<const std::vector<float>>
+        v;  // [kv_heads, v_dim]; null: V stays as it is, or is K's prefix
   };
   std::vector<Layer> layers;
   int64_t tokens = 0;  // that the means are of
@@ -31,6 +32,9 @@ struct KvCenters {
 struct CalibrateOptions {
   int64_t context_tokens = 2048;  // a chunk of the text; shorter where text or model is shorter
   int64_t chunks = 8;             // from the start of the text; 0: all
+  // Values too. Not by default: models park attention on a first token whose value is next to zero, and the
+  // values' mean makes that row, which carries the most weight, the one that loses the most.
+  bool values = false;
   int batch_tokens = 512;
   std::function<void(int64_t done_tokens, int64_t total_tokens)> progress = nullptr;
 };

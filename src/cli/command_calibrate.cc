@@ -56,6 +56,7 @@ void AddCalibrate(CLI::App& program, Action& action) {
   app->add_option("--chunks", c->how.chunks, "chunks from the start; 0: all")
       ->check(CLI::Range(int64_t{0}, int64_t{1} << 40))
       ->capture_default_str();
+  app->add_flag("--values", c->how.values, "centre values too, which costs most models more than it gains");
   app->add_option("-b,--batch", c->how.batch_tokens, "prefill chunk in tokens")
       ->check(CLI::Range(1, 1 << 20))
       ->capture_default_str();

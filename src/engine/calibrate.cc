@@ -17,7 +17,7 @@ struct LayerSums {
 };
 
 void AddRows(const float* rows, int64_t tokens, std::vector<double>& sums) {
-  if (rows == nullptr) return;
+  if (sums.empty()) return;
   for (int64_t t = 0; t < tokens; ++t) {
     for (double& sum : sums) sum += static_cast<double>(*rows++);
   }
@@ -28,6 +28,17 @@ std::shared_ptr<const std::vector<float>> MeanOf(const std::vector<double>& sums
   std::vector<float> mean;
   for (const double sum : sums) mean.push_back(static_cast<float>(sum / static_cast<double>(tokens)));
   return std::make_shared<const std::vector<float>>(std::move(mean));
+}
+
+std::vector<LayerSums> EmptySums(const CacheConfig& config, bool values) {
+  std::vector<LayerSums> sums;
+  for (const LayerConfig& layer : config.layers) {
+    LayerSums& of_layer = sums.emplace_back();
+    of_layer.k.resize(static_cast<size_t>(layer.kv_heads * layer.shape.k_dim));
+    if (!values || layer.shape.v_is_prefix_of_k) continue;
+    of_layer.v.resize(static_cast<size_t>(layer.kv_heads * layer.shape.v_dim));
+  }
+  return sums;
 }
 
 Status CheckOptions(std::span<const int32_t> tokens, const CalibrateOptions& options) {
@@ -46,17 +57,6 @@ Status CheckOptions(std::span<const int32_t> tokens, const CalibrateOptions& opt
   return OkStatus();
 }
 
-std::vector<LayerSums> EmptySums(const CacheConfig& config) {
-  std::vector<LayerSums> sums;
-  for (const LayerConfig& layer : config.layers) {
-    LayerSums& of_layer = sums.emplace_back();
-    of_layer.k.resize(static_cast<size_t>(layer.kv_heads * layer.shape.k_dim));
-    if (!layer.shape.v_is_prefix_of_k)
-      of_layer.v.resize(static_cast<size_t>(layer.kv_heads * layer.shape.v_dim));
-  }
-  return sums;
-}
-
 }  // namespace
 
 Result<KvCenters> Calibrate(Engine& engine, std::span<const int32_t> tokens,
@@ -73,7 +73,7 @@ Result<KvCenters> Calibrate(Engine& engine, std::span<const int32_t> tokens,
   plain.max_context = context;
   HF_ASSIGN_OR_RETURN(const CacheConfig config, core->MakeCacheConfig(plain));
   HF_ASSIGN_OR_RETURN(auto cache, core->NewCache(config));
-  std::vector<LayerSums> sums = EmptySums(config);
+  std::vector<LayerSums> sums = EmptySums(config, options.values);
   const KvRowSink add = [&](LayerId layer, int64_t rows, const float* k, const float* v) {
     LayerSums& of_layer = sums[static_cast<size_t>(layer)];
     AddRows(k, rows, of_layer.k);

@@ -60,7 +60,7 @@ CacheOptions With(CodecSpec codec) {
 }
 
 bool Centred(const CacheConfig& config) {
-  return config.layers[0].k_transform.center != nullptr && config.layers[0].v_transform.center != nullptr;
+  return config.layers[0].k_transform.center != nullptr;
 }
 
 std::vector<float> LastLogits(Engine& engine, const CacheOptions& options) {
@@ -82,8 +82,10 @@ double Distance(const std::vector<float>& a, const std::vector<float>& b) {
 
 TEST_F(CalibrateTest, MeansDoNotDependOnBatchesAndAreOfEveryLayer) {
   const auto engine = Load(Copy("gemma3/model.gguf", "model.gguf"));
-  const auto whole = Calibrate(*engine, Text(100), {.context_tokens = 50, .chunks = 0, .batch_tokens = 512});
-  const auto steps = Calibrate(*engine, Text(100), {.context_tokens = 50, .chunks = 0, .batch_tokens = 7});
+  const auto whole =
+      Calibrate(*engine, Text(100), {.context_tokens = 50, .chunks = 0, .values = true, .batch_tokens = 512});
+  const auto steps =
+      Calibrate(*engine, Text(100), {.context_tokens = 50, .chunks = 0, .values = true, .batch_tokens = 7});
   ASSERT_TRUE(whole.ok()) << whole.status().message();
   EXPECT_EQ(whole->tokens, 100);
   ASSERT_EQ(whole->layers.size(), static_cast<size_t>(engine->info().layers));
@@ -97,13 +99,14 @@ TEST_F(CalibrateTest, MeansDoNotDependOnBatchesAndAreOfEveryLayer) {
   const auto first = Calibrate(*engine, Text(100), {.context_tokens = 50, .chunks = 1});
   EXPECT_EQ(first->tokens, 50);
   EXPECT_NE(*first->layers[0].k, *whole->layers[0].k);
+  EXPECT_EQ(first->layers[0].v, nullptr) << "values are centred only where it was asked for";
 }
 
 // Of one token: K and V of the layer are the mean, so what is stored of position 0 is zero, and the output exact.
 TEST_F(CalibrateTest, TheMeanOfOneTokenIsItsRow) {
   const auto engine = Load(Copy("llama_tied/model.gguf", "model.gguf"));
   const std::vector<int32_t> token = {5};
-  const auto centers = Calibrate(*engine, token, {});
+  const auto centers = Calibrate(*engine, token, {.values = true});
   ASSERT_TRUE(centers.ok()) << centers.status().message();
   ASSERT_TRUE(WriteCenters(*engine, *centers, DefaultCenterPath(engine->info().path)).ok());
   std::vector<float> exact, centred;
@@ -124,7 +127,7 @@ TEST_F(CalibrateTest, AFileBesideTheModelIsUsedByIntegerCodecsAndOnlyThere) {
   EXPECT_EQ(DefaultCenterPath(path), path + ".centers");
   EXPECT_FALSE(Centred(engine->MakeCacheConfig(With(CodecId::kInt8)).value()));
   const std::vector<float> plain = LastLogits(*engine, With(CodecId::kInt8));
-  const auto centers = Calibrate(*engine, Text(300), {.context_tokens = 60});
+  const auto centers = Calibrate(*engine, Text(300), {.context_tokens = 60, .values = true});
   ASSERT_TRUE(WriteCenters(*engine, *centers, DefaultCenterPath(path)).ok());
 
   const CacheConfig config = engine->MakeCacheConfig(With(CodecId::kInt8)).value();
@@ -156,6 +159,7 @@ TEST_F(CalibrateTest, AFolderKeepsItsCentresInside) {
   const auto centers = Calibrate(*engine, Text(40), {});
   ASSERT_TRUE(WriteCenters(*engine, *centers, DefaultCenterPath(path)).ok());
   EXPECT_TRUE(fs::exists(Path("folder/model.centers")));
+  EXPECT_EQ(engine->MakeCacheConfig(With(CodecId::kInt8))->layers[0].v_transform.center, nullptr);
   EXPECT_TRUE(Centred(engine->MakeCacheConfig(With(CodecId::kInt8)).value()));
   EXPECT_TRUE(Centred(Load(path)->MakeCacheConfig(With(CodecId::kInt8)).value()))
       << "the model loads as before";
@@ -274,7 +278,12 @@ class CenterFileTest : public testing::Test {
 };
 
 TEST_F(CenterFileTest, HasTheSizeThatTheFormatPageGives) {
-  EXPECT_EQ(bytes_.size(), 64u + 2 * 16 + (8 + 6 + 8) * 4 + 32);
+  EXPECT_EQ(bytes_.size(), 72u + 2 * 16 + (8 + 6 + 8) * 4 + 32);
+  KvCenters keys = centers_;
+  keys.layers[0].v = nullptr;
+  const std::vector<std::byte> shorter = EncodeCenters(identity_, keys);
+  EXPECT_EQ(shorter.size(), 72u + 2 * 16 + (8 + 8) * 4 + 32);
+  EXPECT_EQ(DecodeCenters(shorter, identity_, "f")->layers[0].v, nullptr);
   const auto read = DecodeCenters(bytes_, identity_, "f");
   ASSERT_TRUE(read.ok()) << read.status().message();
   EXPECT_EQ(*read->layers[0].v, *centers_.layers[0].v);
@@ -297,17 +306,20 @@ TEST_F(CenterFileTest, RefusesEveryCutAndEveryFlippedBit) {
 }
 
 TEST_F(CenterFileTest, NamesWhatIsWrongInAFileWhoseChecksumIsRight) {
-  EXPECT_EQ(Decode({}).message(), "f: 0 bytes, the header and checksum take 96");
+  EXPECT_EQ(Decode({}).message(), "f: 0 bytes, the header and checksum take 104");
   EXPECT_EQ(DecodeChanged(0, std::byte{'X'}).message(), "f: not a file of centres");
   EXPECT_EQ(DecodeChanged(8, std::byte{2}).message(), "f: version 2, this program reads 1");
   EXPECT_EQ(DecodeChanged(12, std::byte{3}).message(), "f: 3 layers, the model has 2");
   EXPECT_EQ(DecodeChanged(16, std::byte{98}).message(), "f: vocab_size is 98, the model's is 99");
   EXPECT_EQ(DecodeChanged(24, std::byte{0}).message(), "f: tokens is 0, must be >= 1");
-  EXPECT_EQ(DecodeChanged(40, std::byte{0}).message(),
+  EXPECT_EQ(DecodeChanged(32, std::byte{3}).message(), "f: flags 3 and 0, this program knows flags 0 and 1");
+  EXPECT_EQ(DecodeChanged(36, std::byte{3}).message(), "f: flags 1 and 3, this program knows flags 0 and 1");
+  EXPECT_EQ(DecodeChanged(32, std::byte{0}).message(), "f: 224 bytes, for this model it has 200");
+  EXPECT_EQ(DecodeChanged(50, std::byte{0}).message(),
             "f: made for another model (its fingerprint differs): calibrate this one");
-  EXPECT_EQ(DecodeChanged(64 + 16, std::byte{9}).message(),
+  EXPECT_EQ(DecodeChanged(72 + 16, std::byte{9}).message(),
             "f: layer 1 has 9 heads of 4/2 latent, the model's has 2 heads of 4/2 latent");
-  const size_t exponent = 64 + 32 + 3;  // of K's first value: 1.5 becomes a NaN with 0x7f ff
+  const size_t exponent = 72 + 32 + 3;  // of K's first value: 1.5 becomes a NaN with 0x7f ff
   std::vector<std::byte> bytes = bytes_;
   bytes[exponent] = std::byte{0x7f};
   bytes[exponent - 1] = std::byte{0xff};

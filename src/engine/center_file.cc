@@ -22,9 +22,12 @@ struct Header {
   uint32_t layers;
   int64_t vocab_size;
   int64_t tokens;
+  uint32_t flags;
+  uint32_t zero;
   std::byte fingerprint[kDigestBytes];
 };
-static_assert(sizeof(Header) == 64, "no padding");
+static_assert(sizeof(Header) == 72, "no padding");
+constexpr uint32_t kHasValues = 1;  // of flags
 
 struct LayerEntry {
   uint32_t kv_heads;
@@ -44,15 +47,15 @@ LayerEntry EntryOf(const LayerConfig& layer) {
 size_t KeyValues(const LayerConfig& layer) {
   return static_cast<size_t>(layer.kv_heads) * static_cast<size_t>(layer.shape.k_dim);
 }
-size_t ValueValues(const LayerConfig& layer) {
-  if (layer.shape.v_is_prefix_of_k) return 0;
+size_t ValueValues(const LayerConfig& layer, bool has_values) {
+  if (!has_values || layer.shape.v_is_prefix_of_k) return 0;
   return static_cast<size_t>(layer.kv_heads) * static_cast<size_t>(layer.shape.v_dim);
 }
 
-size_t FileBytes(const CenterIdentity& identity) {
+size_t FileBytes(const CenterIdentity& identity, bool has_values) {
   size_t bytes = sizeof(Header) + kDigestBytes;
   for (const LayerConfig& layer : identity.layers) {
-    bytes += sizeof(LayerEntry) + (KeyValues(layer) + ValueValues(layer)) * sizeof(float);
+    bytes += sizeof(LayerEntry) + (KeyValues(layer) + ValueValues(layer, has_values)) * sizeof(float);
   }
   return bytes;
 }
@@ -113,9 +116,14 @@ Status CheckBytes(std::span<const std::byte> bytes, const CenterIdentity& identi
     return InvalidArgument(where + std::to_string(header.layers) + " layers, the model has " +
                            std::to_string(identity.layers.size()));
   }
-  if (bytes.size() != FileBytes(identity)) {
+  if ((header.flags & ~kHasValues) != 0 || header.zero != 0) {
+    return Unimplemented(where + "flags " + std::to_string(header.flags) + " and " +
+                         std::to_string(header.zero) + ", this program knows flags 0 and 1");
+  }
+  const size_t expected = FileBytes(identity, header.flags == kHasValues);
+  if (bytes.size() != expected) {
     return InvalidArgument(where + std::to_string(bytes.size()) + " bytes, for this model it has " +
-                           std::to_string(FileBytes(identity)));
+                           std::to_string(expected));
   }
   return CheckIdentity(bytes, identity, where);
 }
@@ -136,6 +144,12 @@ Status CheckVector(const std::shared_ptr<const std::vector<float>>& center, size
   return OkStatus();
 }
 
+// Of every layer that has values of its own, or of none.
+bool HasValues(const KvCenters& centers) {
+  return std::any_of(centers.layers.begin(), centers.layers.end(),
+                     [](const KvCenters::Layer& layer) { return layer.v != nullptr; });
+}
+
 // Not by insert(): of gcc 12's false alarms, it sees an overflow there.
 void Append(std::vector<std::byte>& to, const void* from, size_t bytes) {
   const size_t at = to.size();
@@ -154,7 +168,8 @@ Status CheckCenters(const CenterIdentity& identity, const KvCenters& centers) {
     return InvalidArgument("centres: of " + std::to_string(centers.tokens) + " tokens, must be >= 1");
   for (size_t i = 0; i < centers.layers.size(); ++i) {
     HF_RETURN_IF_ERROR(CheckVector(centers.layers[i].k, KeyValues(identity.layers[i]), "K", i));
-    HF_RETURN_IF_ERROR(CheckVector(centers.layers[i].v, ValueValues(identity.layers[i]), "V", i));
+    HF_RETURN_IF_ERROR(
+        CheckVector(centers.layers[i].v, ValueValues(identity.layers[i], HasValues(centers)), "V", i));
   }
   return OkStatus();
 }
@@ -167,6 +182,7 @@ std::vector<std::byte> EncodeCenters(const CenterIdentity& identity, const KvCen
   header.layers = static_cast<uint32_t>(identity.layers.size());
   header.vocab_size = identity.vocab_size;
   header.tokens = centers.tokens;
+  header.flags = HasValues(centers) ? kHasValues : 0;
   std::memcpy(header.fingerprint, identity.fingerprint.data(), kDigestBytes);
   Append(bytes, &header, sizeof header);
   for (const LayerConfig& layer : identity.layers) {
@@ -187,7 +203,8 @@ Result<KvCenters> DecodeCenters(std::span<const std::byte> bytes, const CenterId
                                 const std::string& path) {
   HF_RETURN_IF_ERROR(CheckBytes(bytes, identity, path + ": "));
   KvCenters centers;
-  centers.tokens = ReadAt<Header>(bytes, 0).tokens;
+  const auto header = ReadAt<Header>(bytes, 0);
+  centers.tokens = header.tokens;
   size_t at = sizeof(Header) + identity.layers.size() * sizeof(LayerEntry);
   const auto take = [&](size_t values) -> std::shared_ptr<const std::vector<float>> {
     if (values == 0) return nullptr;
@@ -199,7 +216,7 @@ Result<KvCenters> DecodeCenters(std::span<const std::byte> bytes, const CenterId
   for (const LayerConfig& layer : identity.layers) {
     KvCenters::Layer& read = centers.layers.emplace_back();
     read.k = take(KeyValues(layer));
-    read.v = take(ValueValues(layer));
+    read.v = take(ValueValues(layer, header.flags == kHasValues));
   }
   const Status checked = CheckCenters(identity, centers);
   if (!checked.ok()) return DataLoss(path + ": " + checked.message());
