@@ -33,6 +33,13 @@ else()
 endif()
 set(HOLDFAST_ISA_FLAGS_scalar "")
 
+# With a sanitizer's checks in every loop, the optimiser takes minutes for a kernel at -O3, and seconds at -O1.
+if(HOLDFAST_SANITIZE)
+  set(HOLDFAST_KERNEL_OPTIMISATION -O1)
+else()
+  set(HOLDFAST_KERNEL_OPTIMISATION -O3)
+endif()
+
 function(holdfast_compile_settings target)
   target_compile_features(${target} PUBLIC cxx_std_20)
   target_include_directories(${target} PUBLIC
@@ -55,8 +62,7 @@ function(holdfast_kernel_objects prefix targets)
     set(target ${prefix}_${isa})
     add_library(${target} OBJECT ${ARGN})
     holdfast_compile_settings(${target})
-    # With a sanitizer's checks in every loop, the optimiser takes minutes for a kernel at -O3, and seconds at -O1.
-    target_compile_options(${target} PRIVATE ${HOLDFAST_ISA_FLAGS_${isa}} $<IF:$<BOOL:${HOLDFAST_SANITIZE}>,-O1,-O3>)
+    target_compile_options(${target} PRIVATE ${HOLDFAST_ISA_FLAGS_${isa}} ${HOLDFAST_KERNEL_OPTIMISATION})
     target_compile_definitions(${target} PRIVATE HOLDFAST_ISA_NS=${isa} HOLDFAST_ISA_${upper}=1)
     list(APPEND list ${target})
   endforeach()
