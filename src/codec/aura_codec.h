@@ -1,6 +1,7 @@
 // The baseline half of the aura codecs.
 #pragma once
 
+#include <algorithm>
 #include <cmath>
 
 #include "codec/aura_shape.h"
@@ -27,20 +28,27 @@ struct AuraFormat {
   // V tiles hold 8-bit levels as two's complement.
   static int CodeOfValue(int stored, float /*scale*/) { return kBits == 8 ? stored ^ kAuraKeyBias : stored; }
 
-  // The encoder minimises a row's squared error and promises nothing of a single value but this: no value is off
-  // by more than the root of the sum of the squares that the plain quantiser would leave. To it come what bytes
-  // cannot tell apart while scales are compared (half a byte a value, twice), and the rounding of the scale, to
-  // an f16 of 11 bits or the spacing of the subnormal ones.
+  // The encoder minimises a row's squared error at the best scale of its levels, and then stores a scale that
+  // keeps the row's projection or norm. It promises nothing of a single value but this: with D the relative
+  // squared error that the plain quantiser leaves, no value is off by more than the root of the squares' sum times
+  // D / (1 - D). To the root of D come what bytes cannot tell apart while scales are compared (half a byte
+  // a value, twice); to the result the rounding of the scale, to an f16 of 11 bits or the spacing of the subnormal ones.
+  // Where D nears 1 the largest possible level is the bound.
   static float GroupError(const float* values, int n, int /*dim*/) {
-    const float absmax = AbsMax(values, n);
+    const auto absmax = static_cast<double>(AbsMax(values, n));
     double squares = 0.0;
     for (int i = 0; i < n; ++i) squares += static_cast<double>(values[i]) * static_cast<double>(values[i]);
     const double root = std::sqrt(static_cast<double>(n));
-    const double bound = std::sqrt(Levels::PlainError(values, n, absmax)) +
-                         root * (static_cast<double>(absmax) / kAuraByteRange + 128 * 0x1p-25) +
-                         std::sqrt(squares) * 0x1p-10;
-    return static_cast<float>(bound * 1.0001);
+    const double plain = std::sqrt(Levels::PlainError(values, n, static_cast<float>(absmax)));
+    const double left = std::pow(plain + root * absmax / kAuraByteRange, 2);
+    double bound = kLargestError * absmax;
+    if (left < squares) bound = std::min(bound, std::sqrt(left / (1.0 - left / squares)));
+    return static_cast<float>(1.0001 * (bound + root * 128 * 0x1p-25 + std::sqrt(squares) * 0x1p-10));
   }
+
+ private:
+  // A scale is at most 0.035 of the largest magnitude, a level at most 128.
+  static constexpr double kLargestError = 1.0 + 0.035 * 128;
 };
 
 template <int kBits>

@@ -39,15 +39,17 @@ struct Aura6Format {
 
   struct Encoder {
     uint16_t scale = 0;
-    RowScale row;
+    float inverse = 0.0f;
 
     HF_MEMBER explicit Encoder(RowFormat /*format*/) {}
 
     // Where a value lies among the codes, less the middle one: levels outside count half.
-    HF_INLINE F32x16 Place(F32x16 values, F32x16 inverse) {
-      const F32x16 level = Mul(values, inverse);
+    HF_INLINE F32x16 Place(F32x16 level) {
       const F32x16 half = Mul(level, Set(0.5f));
       return Max(Min(level, Add(half, Set(0.5f * kAura6Upper))), Add(half, Set(0.5f * kAura6Lower)));
+    }
+    HF_INLINE I32x16 CodeOf(F32x16 level) {
+      return RoundToI32(Min(Max(Place(level), Set(-32.0f)), Set(31.0f)));
     }
     HF_INLINE F32x16 LevelOf(F32x16 place) {
       const F32x16 twice = Add(place, place);
@@ -55,13 +57,18 @@ struct Aura6Format {
     }
 
     HF_MEMBER void Measure(const float* values, int n) {
-      row = {};
+      AuraRow row;
       const float absmax = LargestMagnitude(values, n);
-      if (absmax >= kAuraTiny) Search(values, n, absmax);
-      scale = row.bits;
+      if (absmax >= kAuraTiny) {
+        row = FitScale<Keeps::kProjection>(values, n, Search(values, n, absmax),
+                                           [](F32x16 x) { return LevelOf(ToF32(CodeOf(x))); });
+      }
+      scale = row.scale;
+      inverse = row.inverse;
     }
 
-    HF_MEMBER void Search(const float* values, int n, float absmax) {
+    // What values are multiplied with to become levels.
+    HF_MEMBER float Search(const float* values, int n, float absmax) {
       // In units of the largest magnitude, so that no product leaves float's range.
       alignas(64) float units[kMaxDim];
       const F32x16 unit = Set(1.0f / absmax);
@@ -69,12 +76,12 @@ struct Aura6Format {
       float xy[kCandidates];
       float yy[kCandidates];
       for (int c = 0; c < kCandidates; ++c) {
-        const F32x16 inverse = Set(kAura6Top / (kLeastRange + kRangeStep * static_cast<float>(c)));
+        const F32x16 to_levels = Set(kAura6Top / (kLeastRange + kRangeStep * static_cast<float>(c)));
         F32x16 xy_sum = Zero();
         F32x16 yy_sum = Zero();
         for (int d = 0; d < n; d += 16) {  // lanes past the end are 0, which is a level
           const F32x16 x = Load(units + d);
-          const F32x16 y = LevelOf(ToF32(RoundToI32(Place(x, inverse))));
+          const F32x16 y = LevelOf(ToF32(RoundToI32(Place(Mul(x, to_levels)))));
           xy_sum = Add(xy_sum, Mul(x, y));
           yy_sum = Add(yy_sum, Mul(y, y));
         }
@@ -82,12 +89,11 @@ struct Aura6Format {
         yy[c] = HSum(yy_sum);
       }
       const int best = BestCandidate(xy, yy, kCandidates);
-      row.Set(absmax * (xy[best] / yy[best]));
+      return yy[best] / xy[best] / absmax;
     }
 
     HF_MEMBER I32x16 Codes(F32x16 values) const {
-      const F32x16 place = Place(values, Set(row.inverse));
-      return IAdd(RoundToI32(Min(Max(place, Set(-32.0f)), Set(31.0f))), ISet(kAura6Middle));
+      return IAdd(CodeOf(Mul(values, Set(inverse))), ISet(kAura6Middle));
     }
     HF_MEMBER I32x16 ValueCodes(I32x16 codes) const { return codes; }
   };

@@ -16,21 +16,26 @@ struct Aura8Format {
 
   struct Encoder {
     uint16_t scale = 0;
-    RowScale row;
+    float inverse = 0.0f;
 
     HF_MEMBER explicit Encoder(RowFormat /*format*/) {}
 
-    // The largest magnitude is a level, and half a level more is still within its cell: an f16 that rounds down
-    // costs nothing.
+    HF_INLINE I32x16 LevelOf(F32x16 level) {
+      return RoundToI32(Max(Min(level, Set(kAura8Top)), Set(-kAura8Top)));
+    }
+
     HF_MEMBER void Measure(const float* values, int n) {
-      row = {};
+      AuraRow row;
       const float absmax = LargestMagnitude(values, n);
-      if (absmax >= kAuraTiny) row.Set(absmax / kAura8Top);
-      scale = row.bits;
+      if (absmax >= kAuraTiny) {
+        row = FitScale<Keeps::kProjection>(values, n, kAura8Top / absmax,
+                                           [](F32x16 x) { return ToF32(LevelOf(x)); });
+      }
+      scale = row.scale;
+      inverse = row.inverse;
     }
     HF_MEMBER I32x16 Codes(F32x16 values) const {
-      const F32x16 level = Mul(values, Set(row.inverse));
-      return IAdd(RoundToI32(Max(Min(level, Set(kAura8Top)), Set(-kAura8Top - 1.0f))), ISet(kAuraKeyBias));
+      return IAdd(LevelOf(Mul(values, Set(inverse))), ISet(kAuraKeyBias));
     }
     // Two's complement.
     HF_MEMBER I32x16 ValueCodes(I32x16 codes) const { return IAnd(IAdd(codes, ISet(128)), ISet(255)); }

@@ -17,19 +17,14 @@ HF_INLINE float LargestMagnitude(const float* values, int n) {
   return HMax(largest);
 }
 
-// The stored scale, and what values are multiplied with to become levels.
-struct RowScale {
-  uint16_t bits = 0;
-  float inverse = 0.0f;  // 0 for a row of zeros, or whose scale is below the least f16
-
-  HF_MEMBER void Set(float scale) {
-    bits = NearestF16(scale);
-    inverse = bits == 0 ? 0.0f : 1.0f / F16Value(bits);
-  }
+// What an encoder knows of a row once it is measured.
+struct AuraRow {
+  uint16_t scale = 0;    // stored, f16
+  float inverse = 0.0f;  // values times it are levels, to be rounded; 0 for a row of zeros
 };
 
-// The candidate with the least squared error, after its least-squares scale: with values x and levels y, the
-// error is sum x^2 - (sum xy)^2 / sum y^2 at the scale sum xy / sum y^2. The first of equals.
+// The candidate whose levels y lie nearest to the direction of the values x: the most (sum xy)^2 / sum y^2, which is
+// the least squared error at the least-squares scale sum xy / sum y^2. The first of equals.
 HF_INLINE int BestCandidate(const float* xy, const float* yy, int n) {
   int best = 0;
   float most = xy[0] * xy[0] / yy[0];
@@ -41,6 +36,33 @@ HF_INLINE int BestCandidate(const float* xy, const float* yy, int n) {
     }
   }
   return best;
+}
+
+// The scale that is stored. At the least-squares one a decoded row is too short, by as much as its own error, and what
+// rows have in common, which is most of a key, turns that into noise of the scores. kProjection: sum x^2 / sum xy,
+// at which a decoded row is as long as the row in the row's own direction, <x, decoded> = <x, x>; the squared error
+// D becomes D / (1 - D), which is little from 3 bits on. kNorm: sqrt(sum x^2 / sum y^2), half way there.
+enum class Keeps { kProjection, kNorm };
+
+// levels_of(x): the levels of 16 values that are counted in levels.
+template <Keeps keeps, typename LevelsOf>
+HF_INLINE AuraRow FitScale(const float* values, int n, float inverse, LevelsOf levels_of) {
+  F32x16 x_sum = Zero();
+  F32x16 y_sum = Zero();
+  for (int d = 0; d < n; d += 16) {
+    const F32x16 x = Mul(LoadRowDims(values + d, n - d), Set(inverse));
+    const F32x16 y = levels_of(x);
+    x_sum = Add(x_sum, Mul(x, x));
+    y_sum = Add(y_sum, Mul(keeps == Keeps::kNorm ? y : x, y));
+  }
+  float ratio = HSum(x_sum) / HSum(y_sum);
+  if constexpr (keeps == Keeps::kNorm) {
+    const float padding = HMax(Abs(levels_of(Zero())));
+    const float padded = static_cast<float>((n + 15) / 16 * 16 - n);
+    const F32x16 root = Sqrt(Set(HSum(x_sum) / (HSum(y_sum) - padded * padding * padding)));
+    ratio = HMax(root);
+  }
+  return {NearestF16(ratio / inverse), inverse};
 }
 
 }  // namespace holdfast::HOLDFAST_ISA_NS

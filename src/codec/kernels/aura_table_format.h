@@ -73,29 +73,36 @@ struct AuraTableFormat {
 
   struct Encoder {
     static constexpr int kLevels = 1 << (kBits - 1);  // positive ones
+    // At 2 bits the projection would cost an eighth more error.
+    static constexpr Keeps kKeeps = kBits == 2 ? Keeps::kNorm : Keeps::kProjection;
     const AuraTable& table;
     uint16_t scale = 0;
-    RowScale row;
+    float inverse = 0.0f;
 
     HF_MEMBER explicit Encoder(RowFormat format) : table(AuraTableOf(kBits, format.dim)) {}
 
     HF_MEMBER void Measure(const float* values, int n) {
-      row = {};
+      AuraRow row;
       const float absmax = LargestMagnitude(values, n);
-      if (absmax >= kAuraTiny) Search(values, n, absmax);
-      scale = row.bits;
+      if (absmax >= kAuraTiny) {
+        row =
+            FitScale<kKeeps>(values, n, Search(values, n, absmax), [this](F32x16 x) { return LevelsOf(x); });
+      }
+      scale = row.scale;
+      inverse = row.inverse;
     }
 
-    HF_MEMBER void Search(const float* values, int n, float absmax) {
+    // What values are multiplied with to become levels.
+    HF_MEMBER float Search(const float* values, int n, float absmax) {
       alignas(64) std::byte magnitude[kMaxDim];
       const int vectors = (n + 63) / 64;
-      const F32x16 inverse = Set(static_cast<float>(kAuraByteRange) / absmax);
+      const F32x16 to_bytes = Set(static_cast<float>(kAuraByteRange) / absmax);
       for (int v = 0; v < vectors; ++v) {
         I32x16 level[4];
 #pragma GCC unroll 4
         for (int j = 0; j < 4; ++j) {
           const int d = v * 64 + j * 16;
-          level[j] = d < n ? RoundToI32(Mul(Abs(LoadRowDims(values + d, n - d)), inverse)) : IZero();
+          level[j] = d < n ? RoundToI32(Mul(Abs(LoadRowDims(values + d, n - d)), to_bytes)) : IZero();
         }
         BStore(magnitude + v * 64, PackLevels(level[0], level[1], level[2], level[3]));
       }
@@ -122,12 +129,24 @@ struct AuraTableFormat {
         yy[c] = HSum(ToF32(yy_sum)) - padding;
       }
       const int best = BestCandidate(xy, yy, kAuraCandidates);
-      row.Set(absmax / static_cast<float>(kAuraByteRange) * (xy[best] / yy[best]));
+      return static_cast<float>(kAuraByteRange) / absmax * (yy[best] / xy[best]);
+    }
+
+    // Levels of values in levels, by the ends of their cells.
+    HF_MEMBER F32x16 LevelsOf(F32x16 x) const {
+      const F32x16 magnitude = Abs(x);
+      F32x16 level = Set(static_cast<float>(table.magnitude[0]));
+#pragma GCC unroll 8
+      for (int i = 0; i + 1 < kLevels; ++i) {
+        level =
+            SelectLess(Set(table.end[i]), magnitude, Set(static_cast<float>(table.magnitude[i + 1])), level);
+      }
+      return SelectLess(x, Zero(), Neg(level), level);
     }
 
     // Codes ascend with their levels, which are symmetric.
     HF_MEMBER I32x16 Codes(F32x16 values) const {
-      const F32x16 magnitude = Abs(Mul(values, Set(row.inverse)));
+      const F32x16 magnitude = Abs(Mul(values, Set(inverse)));
       F32x16 index = Zero();
 #pragma GCC unroll 8
       for (int i = 0; i + 1 < kLevels; ++i) {
