@@ -60,8 +60,8 @@ HF_INLINE F32x16 Logit(F32x16 score, const ScoreRule& rule) {
 }
 
 // The largest score or logit that the view holds. `poison` collects 0 * score: NaN as soon as one is not
-// finite.
-template <Keep keep>
+// finite. kAll: the view holds every row of the tiles.
+template <Keep keep, bool kAll>
 HF_INLINE float Largest(float* row, const ChunkView& view, float offset, int tile_begin, int tile_end,
                         const ScoreRule& rule, F32x16* poison) {
   const F32x16 unseen = Set(kEmptyMax);
@@ -69,7 +69,7 @@ HF_INLINE float Largest(float* row, const ChunkView& view, float offset, int til
   for (int t = tile_begin; t < tile_end; ++t) {
     float* at = row + t * kLanes;
     F32x16 x = Load(at);
-    const bool full = Covers(view, t * kLanes);
+    const bool full = kAll || Covers(view, t * kLanes);
     *poison = Fma(full ? x : Masked(view, t * kLanes, x, Zero()), Zero(), *poison);
     if (keep == Keep::kLogits) {
       x = Logit(Add(x, Set(offset)), rule);
@@ -80,45 +80,92 @@ HF_INLINE float Largest(float* row, const ChunkView& view, float offset, int til
   return HMax(largest);
 }
 
+// What the weights of a row are relative to.
+struct Peak {
+  bool empty;     // the view holds no row
+  bool poisoned;  // a score, or the largest logit, is not finite
+  float m;        // before the offset, where scores are kept
+  float shifted_m;
+};
+
+HF_INLINE bool HoldsAll(const ChunkView& view, int tile_begin, int tile_end) {
+  return view.begin0 <= tile_begin * kLanes && tile_end * kLanes <= view.end0;
+}
+
 // Where scores are kept their offset moves all logits alike: m has it, and the weights do not see it.
 template <Keep keep>
-HF_INLINE PartialHead SoftmaxRow(float* row, const ChunkView& view, bool poisoned, float offset,
-                                 int tile_begin, int tile_end, const ScoreRule& rule) {
-  if (view.begin0 == view.end0 && view.begin1 == view.end1) {
-    ZeroWeights(row, tile_begin, tile_end);
-    return {kEmptyMax, 0.0f};
-  }
+HF_INLINE Peak PeakOf(float* row, const ChunkView& view, bool poisoned, float offset, int tile_begin,
+                      int tile_end, const ScoreRule& rule) {
+  if (view.begin0 == view.end0 && view.begin1 == view.end1) return {true, false, kEmptyMax, kEmptyMax};
   F32x16 poison = Zero();
   const float scale = keep == Keep::kScores ? rule.scale : 1.0f;
-  const float m = scale * Largest<keep>(row, view, offset, tile_begin, tile_end, rule, &poison);
+  const float largest = HoldsAll(view, tile_begin, tile_end)
+                            ? Largest<keep, true>(row, view, offset, tile_begin, tile_end, rule, &poison)
+                            : Largest<keep, false>(row, view, offset, tile_begin, tile_end, rule, &poison);
+  const float m = scale * largest;
   const float shifted_m = keep == Keep::kScores ? m + scale * offset : m;
   // The logits may overflow where the scores do not, hence the test of m.
-  if (poisoned || HSum(poison) != 0.0f || !(m - m == 0.0f) || !(shifted_m - shifted_m == 0.0f)) {
-    ZeroWeights(row, tile_begin, tile_end);
-    return {0.0f, __builtin_nanf("")};
-  }
+  const bool bad = poisoned || HSum(poison) != 0.0f || !(m - m == 0.0f) || !(shifted_m - shifted_m == 0.0f);
+  return {false, bad, m, shifted_m};
+}
+
+template <bool kAll>
+HF_INLINE float Weigh(float* row, const ChunkView& view, float scale, float m, int tile_begin, int tile_end) {
   const F32x16 factor = Set(scale);
   const F32x16 base = Set(-m);
   F32x16 sum = Zero();
   for (int t = tile_begin; t < tile_end; ++t) {
     float* at = row + t * kLanes;
     F32x16 x = Fma(Load(at), factor, base);
-    if (!Covers(view, t * kLanes)) x = Masked(view, t * kLanes, x, Set(kEmptyMax));
+    if (!kAll && !Covers(view, t * kLanes)) x = Masked(view, t * kLanes, x, Set(kEmptyMax));
     const F32x16 weight = Weight(x);
     Store(at, weight);
     sum = Add(sum, weight);
   }
-  return {shifted_m, HSum(sum)};
+  return HSum(sum);
+}
+
+template <Keep keep>
+HF_INLINE PartialHead WeightsOf(float* row, const ChunkView& view, const Peak& peak, int tile_begin,
+                                int tile_end, const ScoreRule& rule) {
+  if (peak.empty || peak.poisoned) {
+    ZeroWeights(row, tile_begin, tile_end);
+    return peak.empty ? PartialHead{kEmptyMax, 0.0f} : PartialHead{0.0f, __builtin_nanf("")};
+  }
+  const float scale = keep == Keep::kScores ? rule.scale : 1.0f;
+  const float d = HoldsAll(view, tile_begin, tile_end)
+                      ? Weigh<true>(row, view, scale, peak.m, tile_begin, tile_end)
+                      : Weigh<false>(row, view, scale, peak.m, tile_begin, tile_end);
+  return {peak.shifted_m, d};
+}
+
+// Several rows' peaks before their weights: a row's weights wait for its peak, the next row's peak does not.
+template <Keep keep>
+HF_INLINE void SoftmaxRows(float* scores, const ChunkView* views, const bool* poisoned, const float* offsets,
+                           int queries, int tile_begin, int tile_end, const ScoreRule& rule,
+                           PartialHead* heads) {
+  constexpr int kRows = 8;
+  for (int first = 0; first < queries; first += kRows) {
+    const int n = queries - first < kRows ? queries - first : kRows;
+    Peak peaks[kRows];
+    for (int i = 0; i < n; ++i) {
+      float* row = scores + static_cast<int64_t>(first + i) * kChunkRows;
+      peaks[i] = PeakOf<keep>(row, views[first + i], poisoned[first + i], offsets[first + i], tile_begin,
+                              tile_end, rule);
+    }
+    for (int i = 0; i < n; ++i) {
+      float* row = scores + static_cast<int64_t>(first + i) * kChunkRows;
+      heads[first + i] = WeightsOf<keep>(row, views[first + i], peaks[i], tile_begin, tile_end, rule);
+    }
+  }
 }
 
 void Softmax(float* scores, const ChunkView* views, const bool* poisoned, const float* offsets, int queries,
              int tile_begin, int tile_end, const ScoreRule& rule, PartialHead* heads) {
-  for (int i = 0; i < queries; ++i) {
-    float* row = scores + static_cast<int64_t>(i) * kChunkRows;
-    heads[i] =
-        rule.cap == 0.0f && rule.scale >= 0.0f
-            ? SoftmaxRow<Keep::kScores>(row, views[i], poisoned[i], offsets[i], tile_begin, tile_end, rule)
-            : SoftmaxRow<Keep::kLogits>(row, views[i], poisoned[i], offsets[i], tile_begin, tile_end, rule);
+  if (rule.cap == 0.0f && rule.scale >= 0.0f) {
+    SoftmaxRows<Keep::kScores>(scores, views, poisoned, offsets, queries, tile_begin, tile_end, rule, heads);
+  } else {
+    SoftmaxRows<Keep::kLogits>(scores, views, poisoned, offsets, queries, tile_begin, tile_end, rule, heads);
   }
 }
 

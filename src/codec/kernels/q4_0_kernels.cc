@@ -24,11 +24,24 @@ struct Format {
 
     HF_MEMBER explicit Encoder(RowFormat /*format*/) {}
 
-    // The first value of the largest magnitude decides.
+    // The value of the largest magnitude decides; the first one, where both signs have it.
     HF_MEMBER void Measure(const float* values, int n) {
-      float largest = 0.0f;
-      for (int i = 0; i < n; ++i) {
-        if (__builtin_fabsf(values[i]) > __builtin_fabsf(largest)) largest = values[i];
+      F32x16 above = Zero();
+      F32x16 below = Zero();
+      for (int i = 0; i < n; i += 16) {
+        const F32x16 x = LoadFirst(values + i, n - i < 16 ? n - i : 16);
+        above = Max(above, x);
+        below = Max(below, Neg(x));
+      }
+      const float most = HMax(above);
+      const float least = HMax(below);
+      float largest = most > least ? most : -least;
+      if (most == 0.0f && least == 0.0f) {
+        largest = 0.0f;
+      } else if (most == least) {
+        int i = 0;
+        while (i + 1 < n && __builtin_fabsf(values[i]) != most) ++i;
+        largest = values[i];
       }
       const float d = largest / -8.0f;
       scale = NearestF16(d);
