@@ -53,6 +53,10 @@ Result<Rope> Rope::Create(int head_dim, int rotary_dim, double base, RopePairing
     return InvalidArgument("rope: rotary_dim " + std::to_string(rotary_dim) +
                            " must be even and within 2 to head_dim " + std::to_string(head_dim));
   }
+  if (rotary_dim / 2 > kMostRotaryPairs) {
+    return InvalidArgument("rope: rotary_dim " + std::to_string(rotary_dim) + " is past " +
+                           std::to_string(2 * kMostRotaryPairs));
+  }
   if (!(base > 0) || !std::isfinite(base)) {
     return InvalidArgument("rope: base " + std::to_string(base) + " must be positive and finite");
   }

@@ -13,8 +13,11 @@
 namespace holdfast {
 
 enum class RopePairing : uint8_t {
-  kHalves,       // pairs (i, i + rotary_dim/2): Hugging Face, NeoX
-  kInterleaved,  // pairs (2i, 2i + 1): GGUF's llama
+  kHalves,  // pairs (i, i + rotary_dim/2): Hugging Face, NeoX
+  // Pairs (2i, 2i + 1) on the way in, as GGUF's llama has them; they leave as pairs (i, i + rotary_dim/2). Queries and
+  // keys are moved alike, so no score sees it, but a codec's groups of dims do: quantised keys are nearer to the
+  // original where a group is not all slow pairs.
+  kInterleaved,
 };
 
 struct RopeScaling {

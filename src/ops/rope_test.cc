@@ -46,8 +46,8 @@ void ExpectRotated(int head_dim, int rotary_dim, RopePairing pairing) {
           const size_t first = at + static_cast<size_t>(halves ? i : 2 * i);
           const size_t second = at + static_cast<size_t>(halves ? i + rotary_dim / 2 : 2 * i + 1);
           const double a = x[first], b = x[second];
-          expected[first] = a * std::cos(angle) - b * std::sin(angle);
-          expected[second] = b * std::cos(angle) + a * std::sin(angle);
+          expected[at + static_cast<size_t>(i)] = a * std::cos(angle) - b * std::sin(angle);
+          expected[at + static_cast<size_t>(i + rotary_dim / 2)] = b * std::cos(angle) + a * std::sin(angle);
         }
       }
     }
@@ -62,7 +62,7 @@ TEST(Rope, RotatesPairsAcrossHalves) {
 TEST(Rope, RotatesPairsAcrossHalvesOfAnOddWidth) {
   ExpectRotated(40, 20, RopePairing::kHalves);
 }
-TEST(Rope, RotatesNeighbouringPairs) {
+TEST(Rope, RotatesNeighbouringPairsIntoHalves) {
   ExpectRotated(64, 64, RopePairing::kInterleaved);
 }
 TEST(Rope, LeavesValuesPastRotaryDimAlone) {
@@ -146,6 +146,7 @@ TEST(Rope, RefusesWhatIsNoRotation) {
   EXPECT_NE(refusal(64, 63, 1e4, {}, {}).find("63"), std::string::npos);
   EXPECT_NE(refusal(64, 66, 1e4, {}, {}).find("66"), std::string::npos);
   EXPECT_NE(refusal(64, 0, 1e4, {}, {}).find("rotary_dim 0"), std::string::npos);
+  EXPECT_NE(refusal(8192, 8192, 1e4, {}, {}).find("past 4096"), std::string::npos);
   EXPECT_NE(refusal(64, 64, -1.0, {}, {}).find("base"), std::string::npos);
   EXPECT_NE(refusal(64, 64, std::nan(""), {}, {}).find("base"), std::string::npos);
   EXPECT_NE(refusal(64, 64, 1e4, {}, {1.0f}).find("needs 32"), std::string::npos);

@@ -80,12 +80,14 @@ void RotateInterleaved(float* x, int64_t heads, int64_t head_dim, int64_t pairs,
   const float* __restrict cosine = angles;
   const float* __restrict sine = angles + pairs;
   for (int64_t h = 0; h < heads; ++h) {
-    float* __restrict v = x + h * head_dim;
+    float* v = x + h * head_dim;
+    float second[kMostRotaryPairs];
     for (int64_t i = 0; i < pairs; ++i) {
       const float a = v[2 * i], b = v[2 * i + 1];
-      v[2 * i] = a * cosine[i] - b * sine[i];
-      v[2 * i + 1] = b * cosine[i] + a * sine[i];
+      v[i] = a * cosine[i] - b * sine[i];  // was read already
+      second[i] = b * cosine[i] + a * sine[i];
     }
+    __builtin_memcpy(v + pairs, second, static_cast<size_t>(pairs) * sizeof(float));
   }
 }
 
