@@ -15,6 +15,8 @@ struct EvalOptions {
   int64_t context_tokens = 512;
   int64_t chunks = 0;  // 0: as many as the text has
   int batch_tokens = 512;
+  // Feed the text's last targets one at a time and time them; false: decode_tokens_per_s is 0, nothing else changes.
+  bool time_decode = true;
   std::function<void(int64_t done_tokens, int64_t total_tokens)> progress;  // tokens of all schemes together
 };
 

@@ -98,7 +98,7 @@ Status Comparison::RunChunk(std::span<const int32_t> source, bool last) {
   if (core_.adds_bos()) chunk_[0] = core_.bos_token();
   const int64_t begin = options_.context_tokens / 2;
   const int64_t end = options_.context_tokens - 1;  // the last token is predicted, not fed
-  const int64_t decode_begin = last ? std::max(begin, end - kDecodeTargets) : end;
+  const int64_t decode_begin = last && options_.time_decode ? std::max(begin, end - kDecodeTargets) : end;
   for (SchemeRun& run : runs_) {
     run.cache->Clear();
     HF_RETURN_IF_ERROR(RunWithoutLogits(run, begin));
@@ -206,7 +206,7 @@ Result<SchemeQuality> Summarise(const SchemeRun& run, int64_t chunks) {
   quality.kld_p99 = Quantile(run.kld, 0.99);
   quality.kld_max = *std::max_element(run.kld.begin(), run.kld.end());
   quality.same_top = static_cast<double>(run.same_top) / static_cast<double>(quality.targets);
-  quality.decode_tokens_per_s = 1e9 / Median(run.decode_ns);
+  if (!run.decode_ns.empty()) quality.decode_tokens_per_s = 1e9 / Median(run.decode_ns);
   for (const LayerConfig& layer : run.cache->config().layers) {
     HF_ASSIGN_OR_RETURN(const int64_t row_bytes, RowBytes(layer));
     quality.bytes_per_token += row_bytes;
