@@ -109,14 +109,15 @@ Status RunAttention(const BenchOptions& b) {
 }
 
 Status RunDecode(const BenchOptions& b) {
-  const auto cache = b.common.Cache();
-  if (!cache.ok()) return cache.status();
+  if (const auto wrong = b.common.Cache(); !wrong.ok()) return wrong.status();
   auto depths = ParseNumbers("--depths", b.depths);
   if (!depths.ok()) return depths.status();
   auto prompts = ParseNumbers("--prompts", b.prompts);
   if (!prompts.ok()) return prompts.status();
   auto engine = b.common.Load();
   if (!engine.ok()) return engine.status();
+  const auto cache = b.common.CacheFor(**engine);
+  if (!cache.ok()) return cache.status();
   auto cells = BenchDecode(**engine, *cache, *depths, *prompts, b.decode_tokens, b.common.batch_tokens);
   if (!cells.ok()) return cells.status();
   Json json = Json::array();

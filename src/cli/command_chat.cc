@@ -88,13 +88,14 @@ Status Converse(const Chat& c, Engine& engine, Session& session, double load_ms)
 }
 
 Status Run(const Chat& c) {
-  const auto cache = c.common.Cache();
-  if (!cache.ok()) return cache.status();
+  if (const auto wrong = c.common.Cache(); !wrong.ok()) return wrong.status();
   const auto start = std::chrono::steady_clock::now();
   auto engine = c.common.Load();
   if (!engine.ok()) return engine.status();
   const double load_ms =
       std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count();
+  const auto cache = c.common.CacheFor(**engine);
+  if (!cache.ok()) return cache.status();
   auto session = (*engine)->NewSession(*cache);
   if (!session.ok()) return session.status();
   return Converse(c, **engine, **session, load_ms);

@@ -3,6 +3,7 @@
 #include <cstdlib>
 #include <optional>
 
+#include "cli/auto_cache.h"
 #include "cli/commands.h"
 #include "cli/output_file.h"
 #include "cli/progress.h"
@@ -22,11 +23,18 @@ struct Eval {
 struct Schemes {
   std::vector<std::string> names;
   std::vector<CacheOptions> options;
+  std::vector<std::optional<AutoScheme>> chosen;  // of those that are `auto`, once the model is there
 };
 
 Result<Schemes> ParseSchemes(const Eval& e, const CacheOptions& base) {
   Schemes schemes;
   for (const std::string& spec : SplitList(e.schemes)) {
+    if (IsAutoCache(spec)) {
+      if (const auto kld = ParseAutoCache(spec); !kld.ok()) return kld.status();
+      schemes.names.push_back(spec);
+      schemes.options.push_back(base);
+      continue;
+    }
     auto codecs = ParseKvCache(spec);
     if (!codecs.ok()) return codecs.status();
     CacheOptions options = base;
@@ -36,7 +44,22 @@ Result<Schemes> ParseSchemes(const Eval& e, const CacheOptions& base) {
     schemes.options.push_back(options);
   }
   if (schemes.names.empty()) return WrongCommandLine("--kv-cache: the list is empty");
+  schemes.chosen.resize(schemes.names.size());
   return schemes;
+}
+
+Status ChooseAutoSchemes(const Eval& e, Engine& engine, Schemes& schemes) {
+  for (size_t i = 0; i < schemes.names.size(); ++i) {
+    if (!IsAutoCache(schemes.names[i])) continue;
+    const auto kld = ParseAutoCache(schemes.names[i]);
+    if (!kld.ok()) return kld.status();
+    auto scheme =
+        ChooseAutoCache(engine, schemes.options[i], *kld, e.common.auto_text, e.common.batch_tokens);
+    if (!scheme.ok()) return scheme.status();
+    schemes.options[i] = WithScheme(schemes.options[i], *scheme);
+    schemes.chosen[i] = std::move(*scheme);
+  }
+  return OkStatus();
 }
 
 Json QualityJson(const std::string& name, const SchemeQuality& q) {
@@ -66,6 +89,10 @@ void PrintReport(const Eval& e, const Schemes& schemes, const QualityReport& rep
     Json cells = Json::array();
     for (size_t i = 0; i < schemes.names.size(); ++i) {
       cells.push_back(QualityJson(schemes.names[i], report.schemes[i]));
+      if (const auto& chosen = schemes.chosen[i]; chosen) {
+        cells.back()["layers"] = LayerSchemesName(chosen->layers);
+        cells.back()["kld_held_out"] = chosen->kld_held_out;
+      }
     }
     const Json json{{"context", e.context},
                     {"exact", e.exact},
@@ -182,6 +209,7 @@ Status Run(const Eval& e) {
   }
   auto engine = e.common.Load(e.exact);
   if (!engine.ok()) return engine.status();
+  if (Status s = ChooseAutoSchemes(e, **engine, *schemes); !s.ok()) return s;
   return e.needle ? RunNeedle(e, **engine, text, *depths, *schemes)
                   : RunQuality(e, **engine, text, *base, *schemes);
 }
@@ -200,7 +228,7 @@ void AddEval(CLI::App& program, Action& action) {
   auto* chunks = app->add_option("--chunks", e->chunks, "chunks from the start; 0: all")
                      ->check(CLI::Range(int64_t{0}, int64_t{1} << 40));
   e->common.AddShape(*app);
-  app->add_option("--kv-cache", e->schemes, "schemes, separated by commas: f16,int8,f16:int8")
+  app->add_option("--kv-cache", e->schemes, "schemes, separated by commas: f16,int8,f16:int8,auto:kld=0.01")
       ->capture_default_str();
   app->add_flag("--exact", e->exact, "weights dequantised, products in f32: measures the cache alone; slow");
   auto* svg =

@@ -44,8 +44,7 @@ void PrintJson(const Session& session, const SessionOutcome& outcome, const Figu
 }
 
 Status Run(const Generate& g) {
-  const auto cache = g.common.Cache();
-  if (!cache.ok()) return cache.status();
+  if (const auto wrong = g.common.Cache(); !wrong.ok()) return wrong.status();
   const auto start = std::chrono::steady_clock::now();
   auto engine = g.common.Load();
   if (!engine.ok()) return engine.status();
@@ -53,6 +52,8 @@ Status Run(const Generate& g) {
       std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count();
   auto tokens = PromptTokens(g, **engine);
   if (!tokens.ok()) return tokens.status();
+  const auto cache = g.common.CacheFor(**engine);
+  if (!cache.ok()) return cache.status();
   auto session = (*engine)->NewSession(*cache);
   if (!session.ok()) return session.status();
   const GenerateOptions options = g.generation.Resolve(g.common.batch_tokens);

@@ -135,10 +135,11 @@ Status Evaluate(const Inspect& in, Engine& engine, const CacheOptions& cache, Js
 }
 
 Status Run(const Inspect& in) {
-  const auto cache = in.common.Cache();
-  if (!cache.ok()) return cache.status();
+  if (const auto wrong = in.common.Cache(); !wrong.ok()) return wrong.status();
   auto engine = in.common.Load();
   if (!engine.ok()) return engine.status();
+  const auto cache = in.common.CacheFor(**engine);
+  if (!cache.ok()) return cache.status();
   auto config = (*engine)->MakeCacheConfig(*cache);
   if (!config.ok()) return config.status();
   auto json = ModelJson(**engine, *config);

@@ -2,6 +2,7 @@
 // read.
 #include <cstdio>
 
+#include "cli/auto_cache.h"
 #include "cli/commands.h"
 #include "cli/layer_figures.h"
 #include "cli/size.h"
@@ -72,6 +73,9 @@ void Print(const Json& json) {
 Status Run(const Plan& p) {
   const auto cache = p.common.Cache();
   if (!cache.ok()) return cache.status();
+  if (IsAutoCache(p.common.kv_cache)) {
+    return WrongCommandLine("--kv-cache " + p.common.kv_cache + " needs the model's weights: use inspect");
+  }
   if (p.common.model.empty() == p.config.empty())
     return WrongCommandLine("one of -m MODEL or --config FILE is required");
   int64_t budget_bytes = 0;

@@ -3,6 +3,7 @@
 #include <charconv>
 #include <fstream>
 
+#include "cli/auto_cache.h"
 #include "cli/progress.h"
 
 namespace holdfast::cli {
@@ -58,6 +59,8 @@ void CommonOptions::AddShape(CLI::App& app) {
       "--kv-center", center,
       "centre rows of integer codecs by this file of `holdfast calibrate`, or off; default: the file beside "
       "the model");
+  app.add_option("--kv-auto-text", auto_text,
+                 "calibrate --kv-cache auto:kld=X on this text; default: what the model itself samples");
   app.add_option("--kv-sparse-v", sparse_v, "skip V rows of a weight below this, 1e-4 say; 0: none, exact")
       ->check(CLI::Range(0.0f, 0.5f));
   app.add_option("--rewind-tokens", rewind_tokens, "tokens that can always be taken back")
@@ -67,8 +70,10 @@ void CommonOptions::AddShape(CLI::App& app) {
 
 void CommonOptions::AddCache(CLI::App& app) {
   AddShape(app);
-  auto* both =
-      app.add_option("--kv-cache", kv_cache, "codec of K and V, or K:V (f16, f16:int8); default f16");
+  auto* both = app.add_option(
+      "--kv-cache", kv_cache,
+      "codec of K and V, or K:V (f16, f16:int8), or auto:kld=X: the cheapest codecs, a layer and "
+      "side, within that KL divergence; default f16");
   app.add_option("--cache-type-k", type_k, "codec of K")->excludes(both);
   app.add_option("--cache-type-v", type_v, "codec of V")->excludes(both);
   app.add_option("--kv-layers", kv_layers, "other codecs for some layers: 0-1=f16,2-29=aura4v2");
@@ -90,7 +95,13 @@ Result<KvSpec> ParseKvCache(const std::string& spec) {
 
 Result<CacheOptions> CommonOptions::Cache() const {
   CacheOptions options;
-  if (!kv_cache.empty()) {
+  const bool is_auto = IsAutoCache(kv_cache);
+  if (is_auto) {
+    const auto kld = ParseAutoCache(kv_cache);
+    if (!kld.ok()) return kld.status();
+    if (!kv_layers.empty()) return WrongCommandLine("--kv-layers does not go with --kv-cache " + kv_cache);
+  }
+  if (!kv_cache.empty() && !is_auto) {
     const auto codecs = ParseKvCache(kv_cache);
     if (!codecs.ok()) return codecs.status();
     options.k_codec = codecs->k;
@@ -130,6 +141,16 @@ Result<CacheOptions> CommonOptions::Cache() const {
   options.window_tokens = window_tokens;
   options.sink_tokens = sink_tokens;
   return options;
+}
+
+Result<CacheOptions> CommonOptions::CacheFor(Engine& engine) const {
+  auto options = Cache();
+  if (!options.ok() || !IsAutoCache(kv_cache)) return options;
+  const auto kld = ParseAutoCache(kv_cache);
+  if (!kld.ok()) return kld.status();
+  const auto scheme = ChooseAutoCache(engine, *options, *kld, auto_text, batch_tokens);
+  if (!scheme.ok()) return scheme.status();
+  return WithScheme(std::move(*options), *scheme);
 }
 
 Result<std::unique_ptr<Engine>> CommonOptions::Load(bool exact) const {

@@ -29,20 +29,22 @@ struct CommonOptions {
   std::string kv_cache, type_k, type_v, storage = "contiguous";
   int block_tokens = kDefaultBlockTokens, rewind_tokens = kDefaultRewindTokens;
   int64_t window_tokens = 0, sink_tokens = 0;
-  std::string kv_layers, rotate = "auto", center;
+  std::string kv_layers, rotate = "auto", center, auto_text;
   int protect_layers = 0;
   int64_t protect_sinks = 0, recent_tokens = 0;
   float sparse_v = 0.0f;
   bool two_phase = false;
 
-  void AddModel(CLI::App& app);  // -m -t
-  void AddShape(CLI::App& app);  // -c -b and what --kv-* says but for codecs
-  void AddCache(CLI::App& app);  // those and the codecs
+  void AddModel(CLI::App& app);     // -m -t
+  void AddShape(CLI::App& app);     // -c -b and what --kv-* says but for codecs
+  void AddCache(CLI::App& app);     // those and the codecs
   void AddTwoPhase(CLI::App& app);  // for commands that generate
   void AddJson(CLI::App& app);
 
-  // Errors: kInvalidArgument, naming the option; that is a wrong command line (exit 2).
+  // Errors: kInvalidArgument, naming the option; that is a wrong command line (exit 2). With `auto` codecs are f16 yet.
   Result<CacheOptions> Cache() const;
+  // Those of Cache with the codecs that `auto` chooses for this model, which may take minutes the first time.
+  Result<CacheOptions> CacheFor(Engine& engine) const;
   // Loads the model with a progress bar on a terminal.
   Result<std::unique_ptr<Engine>> Load(bool exact = false) const;
 };
