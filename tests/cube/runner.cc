@@ -222,14 +222,15 @@ std::string Runner::Step(const std::vector<Slice>& slices, size_t op_index) {
   return CheckOutputs(slices, lengths, first, op_index);
 }
 
-// What an output may be off by, of the largest value: float sums, two steps of what the codec rounds weights to, or a
-// few of what it rounds queries to, as a score's error is in the exponent of a weight.
+// What an output may be off by, of the largest value: float sums; six standard deviations of sixteen lanes of weights,
+// each off by up to half a level, which come to about one level together; a few levels of what queries are rounded to,
+// as a score's error is in the exponent of a weight.
 double Rounding(const Cell& cell) {
   const Codec& k = GetCodec(cell.k_codec);
   const Codec& v = GetCodec(cell.v_codec);
   double rounding = k.integer_dots || v.integer_dots ? 1e-3 : 3e-5;
   if (k.query_levels > 0) rounding = std::max(rounding, 4.0 / k.query_levels);
-  if (v.weight_levels > 0) rounding = std::max(rounding, 2.0 / v.weight_levels);
+  if (v.weight_levels > 0) rounding = std::max(rounding, 6.0 / v.weight_levels);
   return rounding;
 }
 
