@@ -306,7 +306,8 @@ HF_INLINE B8x64 BHigh4(B8x64 a) {
 HF_INLINE B8x64 BBroadcast16(const void* p) {
   return BVectors([&](int) { return LoadVector<U8x16>(p, 0); });
 }
-HF_INLINE B8x64 BLookup16(B8x64 table, B8x64 index) {
+// By itself, or a kernel file with many look-ups takes minutes to compile.
+__attribute__((noinline)) HF_INLINE B8x64 BLookup16(B8x64 table, B8x64 index) {
   B8x64 out;
   for (int i = 0; i < 4; ++i) {
     for (int k = 0; k < 16; ++k) out.v[i][k] = table.v[i][index.v[i][k] & 15];
