@@ -10,6 +10,7 @@ HOLDFAST_DECLARE_KERNELS(CodecKernels, kAura6Kernels)
 namespace {
 
 struct Levels {
+  static int CodeOfValue(int stored) { return stored; }
   static int Level(int code, int /*dim*/) { return Aura6Level(code); }
 
   static double PlainError(const float* values, int n, float absmax) {

@@ -11,6 +11,7 @@ HOLDFAST_DECLARE_KERNELS(CodecKernels, kAura8Kernels)
 namespace {
 
 struct Levels {
+  static int CodeOfValue(int stored) { return stored ^ kAuraKeyBias; }  // two's complement
   static int Level(int code, int /*dim*/) { return code - kAuraKeyBias; }
 
   static double PlainError(const float* values, int n, float absmax) {

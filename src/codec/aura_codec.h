@@ -12,6 +12,7 @@ namespace holdfast {
 
 // What all of them share; Levels gives a code's level and the error that its plain quantiser leaves:
 //   static int Level(int code, int dim);
+//   static int CodeOfValue(int stored);  // what Level takes for what a V tile stores
 //   // Sum of squared errors of a row quantised at the scale that is tried first, with the nearest levels.
 //   static double PlainError(const float* values, int n, float absmax);
 template <int kBits, typename Levels>
@@ -25,8 +26,7 @@ struct AuraFormat {
   static float Decode(int code, float scale, float /*bias*/, int dim) {
     return scale * static_cast<float>(Levels::Level(code, dim));
   }
-  // V tiles hold 8-bit levels as two's complement.
-  static int CodeOfValue(int stored, float /*scale*/) { return kBits == 8 ? stored ^ kAuraKeyBias : stored; }
+  static int CodeOfValue(int stored, float /*scale*/) { return Levels::CodeOfValue(stored); }
 
   // The encoder minimises a row's squared error at the best scale of its levels, and then stores a scale that
   // keeps the row's projection or norm. It promises nothing of a single value but this: with D the relative
@@ -40,7 +40,7 @@ struct AuraFormat {
     for (int i = 0; i < n; ++i) squares += static_cast<double>(values[i]) * static_cast<double>(values[i]);
     const double root = std::sqrt(static_cast<double>(n));
     const double plain = std::sqrt(Levels::PlainError(values, n, static_cast<float>(absmax)));
-    const double left = std::pow(plain + root * absmax / kAuraByteRange, 2);
+    const double left = std::pow(plain + root * absmax / kAuraKeyByteRange, 2);
     double bound = kLargestError * absmax;
     if (left < squares) bound = std::min(bound, std::sqrt(left / (1.0 - left / squares)));
     return static_cast<float>(1.0001 * (bound + root * 128 * 0x1p-25 + std::sqrt(squares) * 0x1p-10));
@@ -53,21 +53,36 @@ struct AuraFormat {
 
 template <int kBits>
 struct AuraTableLevels {
-  static int Level(int code, int dim) { return AuraTableOf(kBits, dim).level[code]; }
+  // V codes come after K's.
+  static constexpr int kCodes = 1 << kBits;
+  static int CodeOfValue(int stored) { return kCodes + stored; }
+  static int Level(int code, int dim) {
+    const AuraTable& table = AuraTableOf(kBits, dim);
+    return code < kCodes ? table.key_level[code] : table.value_level[code - kCodes];
+  }
 
-  static double PlainError(const float* values, int n, float absmax) {
-    if (absmax < kAuraTiny) return 0.0;
-    const AuraTable& table = AuraTableOf(kBits, n);
-    const float scale = absmax * table.scale[kAuraCandidates / 2];
+  // Of values in levels, each to the nearest one.
+  static double ErrorOf(const float* values, int n, float scale, const int8_t* levels) {
     double error = 0.0;
     for (int d = 0; d < n; ++d) {
-      const float magnitude = std::fabs(values[d]) / scale;
-      int i = 0;
-      while (i + 1 < table.levels && magnitude > table.end[i]) ++i;
-      const double off = static_cast<double>(scale) * static_cast<double>(magnitude - table.magnitude[i]);
+      const float place = values[d] / scale;
+      float least = INFINITY;
+      for (int i = 0; i < kCodes; ++i)
+        least = std::min(least, std::fabs(place - static_cast<float>(levels[i])));
+      const double off = static_cast<double>(least) * static_cast<double>(scale);
       error += off * off;
     }
     return error;
+  }
+
+  // Of the half that leaves more, at its middle scale.
+  static double PlainError(const float* values, int n, float absmax) {
+    if (absmax < kAuraTiny) return 0.0;
+    const AuraTable& table = AuraTableOf(kBits, n);
+    const float turn = *std::max_element(values, values + n) == absmax ? absmax : -absmax;
+    constexpr int kMiddle = kAuraCandidates / 2;
+    return std::max(ErrorOf(values, n, absmax * table.value_scale[kMiddle], table.value_level),
+                    ErrorOf(values, n, turn * table.key_scale[kMiddle], table.key_level));
   }
 };
 

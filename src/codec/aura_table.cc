@@ -20,8 +20,12 @@ constexpr int kBitWidths = 3;
 struct Range {
   float low;
   float high;
+  float At(int candidate) const {
+    return low + (high - low) * static_cast<float>(candidate) / static_cast<float>(kAuraCandidates - 1);
+  }
 };
-constexpr Range kScaleRange[kBitWidths] = {{0.36f, 0.80f}, {0.55f, 0.99f}, {0.78f, 1.08f}};
+constexpr Range kValueRange[kBitWidths] = {{0.36f, 0.80f}, {0.55f, 0.99f}, {0.78f, 1.08f}};
+constexpr Range kKeyRange[kBitWidths] = {{0.51f, 0.84f}, {0.64f, 1.07f}, {0.81f, 1.09f}};
 
 // The code that a half byte means in look-up table `which` (AuraTable::key).
 int CodeOf(int bits, int which, int half_byte) {
@@ -31,35 +35,57 @@ int CodeOf(int bits, int which, int half_byte) {
   return upper << 1 | (half_byte >> (which == 0 ? 2 : 1) & 1);
 }
 
-std::unique_ptr<AuraTable> MakeTable(int bits, int dim) {
-  auto table = std::make_unique<AuraTable>();
-  *table = {};
+void FillBytes(float end, uint8_t* four) {
+  std::fill_n(four, 4, static_cast<uint8_t>(std::clamp(end, 0.0f, 255.0f)));
+}
+
+void SetValueLevels(int bits, int dim, AuraTable* table) {
   const IntegerCodebook book = RoundToLevels(LloydMax(bits, dim), dim);
   const int levels = std::min(book.levels, kMostAuraLevels);
-  table->levels = levels;
   for (int i = 0; i < levels; ++i) {
     const int level = book.level[i];
     table->magnitude[i] = static_cast<uint8_t>(level);
-    table->level[levels + i] = static_cast<int8_t>(level);
-    table->level[levels - 1 - i] = static_cast<int8_t>(-level);
-    if (i + 1 < levels) table->end[i] = 0.5f * static_cast<float>(level + book.level[i + 1]);
+    table->value_level[levels + i] = static_cast<int8_t>(level);
+    table->value_level[levels - 1 - i] = static_cast<int8_t>(-level);
+    if (i + 1 < levels) table->value_end[i] = 0.5f * static_cast<float>(level + book.level[i + 1]);
   }
-  for (int which = 0; which < 2; ++which) {
-    for (int half_byte = 0; half_byte < 16; ++half_byte) {
-      const int8_t level = table->level[CodeOf(bits, which, half_byte)];
-      table->key[which][half_byte] = static_cast<uint8_t>(kAuraKeyBias + level);
-      table->value[which][half_byte] = level;
+  for (int c = 0; c < kAuraCandidates; ++c) {
+    table->value_scale[c] =
+        kValueRange[bits - kFewestBits].At(c) / static_cast<float>(book.level[levels - 1]);
+    for (int i = 0; i + 1 < levels; ++i) {
+      FillBytes(table->value_end[i] * table->value_scale[c] * static_cast<float>(kAuraByteRange),
+                table->value_byte_end[c][i]);
     }
   }
-  const Range range = kScaleRange[bits - kFewestBits];
-  const auto top = static_cast<float>(table->magnitude[levels - 1]);
-  for (int j = 0; j < kAuraCandidates; ++j) {
-    const float part = static_cast<float>(j) / static_cast<float>(kAuraCandidates - 1);
-    table->scale[j] = (range.low + (range.high - range.low) * part) / top;
+}
+
+void SetKeyLevels(int bits, int dim, AuraTable* table) {
+  const TurnedCodebook book = TurnedLloydMax(bits, dim);
+  const int levels = std::min(book.levels, 2 * kMostAuraLevels);
+  for (int i = 0; i < levels; ++i) {
+    table->key_level[i] = static_cast<int8_t>(book.level[i]);
+    table->key_unit[i] = static_cast<float>(book.level[i]);
+    if (i + 1 < levels) table->key_end[i] = 0.5f * static_cast<float>(book.level[i] + book.level[i + 1]);
+  }
+  for (int c = 0; c < kAuraCandidates; ++c) {
+    table->key_scale[c] = kKeyRange[bits - kFewestBits].At(c) / static_cast<float>(book.level[levels - 1]);
     for (int i = 0; i + 1 < levels; ++i) {
-      const float end = table->end[i] * table->scale[j] * static_cast<float>(kAuraByteRange);
-      std::ranges::fill(table->byte_end[j][i],
-                        static_cast<uint8_t>(std::min(end, static_cast<float>(kAuraByteRange))));
+      const float end = table->key_end[i] * table->key_scale[c] * static_cast<float>(kAuraKeyByteRange);
+      FillBytes(end + static_cast<float>(kAuraKeyBias), table->key_byte_end[c][i]);
+    }
+  }
+}
+
+std::unique_ptr<AuraTable> MakeTable(int bits, int dim) {
+  auto table = std::make_unique<AuraTable>();
+  *table = {};
+  SetValueLevels(bits, dim, table.get());
+  SetKeyLevels(bits, dim, table.get());
+  for (int which = 0; which < 2; ++which) {
+    for (int half_byte = 0; half_byte < 16; ++half_byte) {
+      const int code = CodeOf(bits, which, half_byte);
+      table->key[which][half_byte] = static_cast<uint8_t>(kAuraKeyBias + table->key_level[code]);
+      table->value[which][half_byte] = table->value_level[code];
     }
   }
   return table;

@@ -37,4 +37,18 @@ struct IntegerCodebook {
 };
 IntegerCodebook RoundToLevels(const Codebook& book, int dim);
 
+// A codebook of both signs, for rows whose scale may have either: the row is turned so that its largest magnitude is
+// positive, and only the positive half has to reach that far.
+//
+// The Lloyd-Max codebook of 2^bits values for the coordinates of a Gaussian row of `dim` over their largest magnitude,
+// signed so that that one is 1; errors count by the square of that magnitude, as they do in the row. (Of a uniform
+// point of the sphere the same: its norm cancels.) Rows of fewer than 16 dims take the codebook of 16. Rounded to
+// levels of -127..127 as RoundToLevels does, ascending. REQUIRES 2 <= bits <= 4. Otherwise as LloydMax.
+struct TurnedCodebook {
+  int levels;
+  int level[16];
+  double value[16];
+};
+TurnedCodebook TurnedLloydMax(int bits, int dim);
+
 }  // namespace holdfast

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <random>
 #include <thread>
 #include <vector>
 
@@ -145,13 +146,80 @@ TEST(AuraTables, HoldThePinnedLevels) {
                                {4, 256, {5, 15, 25, 36, 48, 62, 79, 104}}};
   for (const Expected& e : expected) {
     const AuraTable& table = AuraTableOf(e.bits, e.dim);
-    ASSERT_EQ(table.levels, static_cast<int>(e.levels.size()));
-    for (int i = 0; i < table.levels; ++i) {
+    const auto levels = static_cast<int>(e.levels.size());
+    ASSERT_EQ(levels, 1 << (e.bits - 1));
+    for (int i = 0; i < levels; ++i) {
       const int level = e.levels[static_cast<size_t>(i)];
       EXPECT_EQ(table.magnitude[i], level) << e.bits << " bits, " << e.dim << " dims, level " << i;
-      EXPECT_EQ(table.level[table.levels + i], level);
-      EXPECT_EQ(table.level[table.levels - 1 - i], -level);
+      EXPECT_EQ(table.value_level[levels + i], level);
+      EXPECT_EQ(table.value_level[levels - 1 - i], -level);
     }
+  }
+}
+
+TEST(AuraTables, HoldThePinnedLevelsOfTurnedKeys) {
+  struct Expected {
+    int bits;
+    int dim;
+    std::vector<int> levels;
+  };
+  const Expected expected[] = {
+      {4, 64, {-112, -88, -70, -54, -40, -27, -15, -3, 9, 21, 33, 46, 61, 78, 99, 127}},
+      {3, 64, {-97, -60, -32, -7, 17, 43, 74, 120}},
+      {2, 64, {-95, -23, 40, 120}},
+      {4, 80, {-106, -83, -65, -50, -37, -25, -14, -3, 8, 19, 31, 43, 57, 73, 93, 120}},
+      {3, 80, {-94, -58, -31, -7, 16, 41, 71, 115}},
+      {2, 80, {-95, -24, 38, 116}},
+      {4, 96, {-106, -83, -65, -50, -37, -25, -14, -3, 8, 19, 31, 43, 57, 73, 93, 121}},
+      {3, 96, {-94, -58, -31, -7, 16, 41, 71, 115}},
+      {2, 96, {-101, -26, 39, 120}},
+      {4, 112, {-106, -83, -65, -50, -37, -25, -14, -3, 8, 19, 31, 43, 57, 73, 93, 121}},
+      {3, 112, {-102, -63, -34, -8, 17, 44, 76, 123}},
+      {2, 112, {-92, -24, 35, 108}},
+      {4, 128, {-107, -83, -65, -50, -37, -25, -14, -3, 8, 19, 31, 43, 57, 73, 93, 122}},
+      {3, 128, {-104, -64, -34, -8, 17, 44, 76, 124}},
+      {2, 128, {-109, -29, 40, 125}},
+      {4, 192, {-108, -83, -65, -50, -37, -25, -14, -3, 8, 19, 31, 43, 57, 73, 93, 123}},
+      {3, 192, {-109, -67, -36, -9, 17, 45, 78, 127}},
+      {2, 192, {-109, -30, 38, 121}},
+      {4, 256, {-108, -83, -65, -50, -37, -25, -14, -3, 8, 19, 30, 42, 56, 72, 92, 123}},
+      {3, 256, {-106, -65, -35, -9, 16, 43, 75, 122}},
+      {2, 256, {-115, -32, 39, 125}}};
+  for (const Expected& e : expected) {
+    const AuraTable& table = AuraTableOf(e.bits, e.dim);
+    ASSERT_EQ(static_cast<int>(e.levels.size()), 1 << e.bits);
+    for (size_t i = 0; i < e.levels.size(); ++i) {
+      EXPECT_EQ(table.key_level[i], e.levels[i]) << e.bits << " bits, " << e.dim << " dims, level " << i;
+    }
+  }
+}
+
+// Against rows themselves: each value is the mean of what is nearest to it.
+TEST(TurnedLloydMax, PutsEveryValueAtTheMeanOfWhatIsNearestToIt) {
+  std::mt19937 rng(5);
+  std::normal_distribution<double> normal;
+  for (const int dim : {16, 64, 128}) {
+    const TurnedCodebook book = TurnedLloydMax(4, dim);
+    std::vector<double> mass(16), moment(16);
+    for (int row = 0; row < 400000 / dim; ++row) {
+      std::vector<double> x(static_cast<size_t>(dim));
+      double largest = 0;
+      for (double& value : x) {
+        value = normal(rng);
+        if (std::fabs(value) > std::fabs(largest)) largest = value;
+      }
+      for (const double value : x) {
+        size_t nearest = 0;
+        for (size_t i = 1; i < 16; ++i) {
+          if (std::fabs(value / largest - book.value[i]) < std::fabs(value / largest - book.value[nearest])) {
+            nearest = i;
+          }
+        }
+        mass[nearest] += largest * largest;
+        moment[nearest] += largest * value;
+      }
+    }
+    for (size_t i = 0; i < 16; ++i) EXPECT_NEAR(book.value[i], moment[i] / mass[i], 0.006) << dim << " " << i;
   }
 }
 
@@ -163,7 +231,7 @@ TEST(AuraTables, AreMadeOnceWhoeverAsksFirst) {
   }
   for (const AuraTable* table : seen) {
     EXPECT_EQ(table, seen[0]);
-    EXPECT_EQ(table->levels, 8);
+    EXPECT_GT(table->magnitude[7], table->magnitude[6]);
   }
 }
 

@@ -27,9 +27,9 @@ struct AuraRow {
 // the least squared error at the least-squares scale sum xy / sum y^2. The first of equals.
 HF_INLINE int BestCandidate(const float* xy, const float* yy, int n) {
   int best = 0;
-  float most = xy[0] * xy[0] / yy[0];
+  float most = xy[0] * __builtin_fabsf(xy[0]) / yy[0];
   for (int j = 1; j < n; ++j) {
-    const float merit = xy[j] * xy[j] / yy[j];
+    const float merit = xy[j] * __builtin_fabsf(xy[j]) / yy[j];
     if (merit > most) {
       most = merit;
       best = j;
@@ -41,27 +41,30 @@ HF_INLINE int BestCandidate(const float* xy, const float* yy, int n) {
 // The scale that is stored. At the least-squares one a decoded row is too short, by as much as its own error, and what
 // rows have in common, which is most of a key, turns that into noise of the scores. kProjection: sum x^2 / sum xy,
 // at which a decoded row is as long as the row in the row's own direction, <x, decoded> = <x, x>; the squared error
-// D becomes D / (1 - D), which is little from 3 bits on. kNorm: sqrt(sum x^2 / sum y^2), half way there.
+// D becomes D / (1 - D), which is little from 3 bits on. kNorm: sqrt(sum x^2 / sum y^2), half way there, and where
+// levels point elsewhere anyway (D above 3/4: rows that were not rotated).
 enum class Keeps { kProjection, kNorm };
 
 // levels_of(x): the levels of 16 values that are counted in levels.
 template <Keeps keeps, typename LevelsOf>
 HF_INLINE AuraRow FitScale(const float* values, int n, float inverse, LevelsOf levels_of) {
-  F32x16 x_sum = Zero();
-  F32x16 y_sum = Zero();
+  F32x16 xx_sum = Zero();
+  F32x16 xy_sum = Zero();
+  F32x16 yy_sum = Zero();
   for (int d = 0; d < n; d += 16) {
     const F32x16 x = Mul(LoadRowDims(values + d, n - d), Set(inverse));
     const F32x16 y = levels_of(x);
-    x_sum = Add(x_sum, Mul(x, x));
-    y_sum = Add(y_sum, Mul(keeps == Keeps::kNorm ? y : x, y));
+    xx_sum = Add(xx_sum, Mul(x, x));
+    xy_sum = Add(xy_sum, Mul(x, y));
+    yy_sum = Add(yy_sum, Mul(y, y));
   }
-  float ratio = HSum(x_sum) / HSum(y_sum);
-  if constexpr (keeps == Keeps::kNorm) {
-    const float padding = HMax(Abs(levels_of(Zero())));
-    const float padded = static_cast<float>((n + 15) / 16 * 16 - n);
-    const F32x16 root = Sqrt(Set(HSum(x_sum) / (HSum(y_sum) - padded * padding * padding)));
-    ratio = HMax(root);
-  }
+  // Lanes past the end are 0, and took its level.
+  const float padding = HMax(Abs(levels_of(Zero())));
+  const float xx = HSum(xx_sum);
+  const float xy = HSum(xy_sum);
+  const float yy = HSum(yy_sum) - static_cast<float>((n + 15) / 16 * 16 - n) * padding * padding;
+  const bool near = xy > 0.0f && xy * xy > 0.25f * (xx * yy);
+  const float ratio = keeps == Keeps::kProjection && near ? xx / xy : HMax(Sqrt(Set(xx / yy)));
   return {NearestF16(ratio / inverse), inverse};
 }
 

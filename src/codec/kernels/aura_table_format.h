@@ -71,10 +71,11 @@ struct AuraTableFormat {
     return {scale, Zero()};
   }
 
+  // At 2 bits the projection would cost an eighth more error.
+  static constexpr Keeps kKeeps = kBits == 2 ? Keeps::kNorm : Keeps::kProjection;
+
   struct Encoder {
     static constexpr int kLevels = 1 << (kBits - 1);  // positive ones
-    // At 2 bits the projection would cost an eighth more error.
-    static constexpr Keeps kKeeps = kBits == 2 ? Keeps::kNorm : Keeps::kProjection;
     const AuraTable& table;
     uint16_t scale = 0;
     float inverse = 0.0f;
@@ -120,7 +121,7 @@ struct AuraTableFormat {
           B8x64 index = BSet(0);
 #pragma GCC unroll 8
           for (int i = 0; i + 1 < kLevels; ++i)
-            index = BCountGreater(index, x, BBroadcast4(table.byte_end[c][i]));
+            index = BCountGreater(index, x, BBroadcast4(table.value_byte_end[c][i]));
           const B8x64 y = BLookup16(levels, index);
           xy_sum = DotU8I8(xy_sum, x, y);
           yy_sum = DotU7I8(yy_sum, y, y);
@@ -138,8 +139,8 @@ struct AuraTableFormat {
       F32x16 level = Set(static_cast<float>(table.magnitude[0]));
 #pragma GCC unroll 8
       for (int i = 0; i + 1 < kLevels; ++i) {
-        level =
-            SelectLess(Set(table.end[i]), magnitude, Set(static_cast<float>(table.magnitude[i + 1])), level);
+        level = SelectLess(Set(table.value_end[i]), magnitude,
+                           Set(static_cast<float>(table.magnitude[i + 1])), level);
       }
       return SelectLess(x, Zero(), Neg(level), level);
     }
@@ -150,7 +151,7 @@ struct AuraTableFormat {
       F32x16 index = Zero();
 #pragma GCC unroll 8
       for (int i = 0; i + 1 < kLevels; ++i) {
-        index = SelectLess(Set(table.end[i]), magnitude, Set(static_cast<float>(i + 1)), index);
+        index = SelectLess(Set(table.value_end[i]), magnitude, Set(static_cast<float>(i + 1)), index);
       }
       constexpr auto kMiddle = static_cast<float>(kLevels);
       return RoundToI32(
@@ -158,6 +159,105 @@ struct AuraTableFormat {
     }
     HF_MEMBER I32x16 ValueCodes(I32x16 codes) const {
       return codes;
+    }
+  };
+
+  // K rows are turned so that their largest magnitude is positive: their scale has the sign.
+  struct KeyEncoder {
+    static constexpr int kLevels = 1 << kBits;
+    const AuraTable& table;
+    uint16_t scale = 0;
+    float inverse = 0.0f;
+
+    HF_MEMBER explicit KeyEncoder(RowFormat format) : table(AuraTableOf(kBits, format.dim)) {}
+
+    HF_MEMBER void Measure(const float* values, int n) {
+      F32x16 most = Zero();
+      F32x16 least = Zero();
+      for (int d = 0; d < n; d += 16) {
+        const F32x16 x = LoadRowDims(values + d, n - d);
+        most = Max(most, x);
+        least = Max(least, Neg(x));
+      }
+      const float above = HMax(most);
+      const float below = HMax(least);
+      const float largest = above >= below ? above : -below;
+      AuraRow row;
+      if (__builtin_fabsf(largest) >= kAuraTiny) {
+        row =
+            FitScale<kKeeps>(values, n, Search(values, n, largest), [this](F32x16 x) { return LevelsOf(x); });
+      }
+      scale = row.scale;
+      inverse = row.inverse;
+    }
+
+    // What values are multiplied with to become levels. largest: the value of the largest magnitude.
+    HF_MEMBER float Search(const float* values, int n, float largest) {
+      alignas(64) std::byte turned[kMaxDim];
+      const int vectors = (n + 63) / 64;
+      const F32x16 to_bytes = Set(static_cast<float>(kAuraKeyByteRange) / largest);
+      for (int v = 0; v < vectors; ++v) {
+        I32x16 level[4];
+#pragma GCC unroll 4
+        for (int j = 0; j < 4; ++j) {
+          const int d = v * 64 + j * 16;
+          level[j] = ISet(kAuraKeyBias);
+          if (d < n) {
+            level[j] = IAdd(level[j], RoundToI32(Mul(LoadRowDims(values + d, n - d), to_bytes)));
+          }
+        }
+        BStore(turned + v * 64, PackLevels(level[0], level[1], level[2], level[3]));
+      }
+      const B8x64 levels = BBroadcast16(table.key_level);
+      const B8x64 bias = BSet(kAuraKeyBias);
+      // Lanes past the end are 0, and took its level.
+      const float zero = HMax(Abs(LevelsOf(Zero())));
+      const float padding = static_cast<float>(vectors * 64 - n) * zero * zero;
+      float xy[kAuraCandidates];
+      float yy[kAuraCandidates];
+      for (int c = 0; c < kAuraCandidates; ++c) {
+        // Sums of (x + 128) y, (y + 128) y and 128 y.
+        I32x16 xy_sum = IZero();
+        I32x16 yy_sum = IZero();
+        I32x16 bias_sum = IZero();
+        for (int v = 0; v < vectors; ++v) {
+          const B8x64 x = BLoad(turned + v * 64);
+          B8x64 index = BSet(0);
+#pragma GCC unroll 16
+          for (int i = 0; i + 1 < kLevels; ++i) {
+            index = BCountGreater(index, x, BBroadcast4(table.key_byte_end[c][i]));
+          }
+          const B8x64 y = BLookup16(levels, index);
+          xy_sum = DotU8I8(xy_sum, x, y);
+          yy_sum = DotU8I8(yy_sum, BXor(y, bias), y);
+          bias_sum = DotU8I8(bias_sum, bias, y);
+        }
+        xy[c] = HSum(ToF32(ISub(xy_sum, bias_sum)));
+        yy[c] = HSum(ToF32(ISub(yy_sum, bias_sum))) - padding;
+      }
+      const int best = BestCandidate(xy, yy, kAuraCandidates);
+      // Where no candidate points along the row, the first one's scale.
+      if (xy[best] <= 0.0f) return 1.0f / (largest * table.key_scale[0]);
+      return static_cast<float>(kAuraKeyByteRange) / largest * (yy[best] / xy[best]);
+    }
+
+    HF_MEMBER F32x16 LevelsOf(F32x16 x) const {
+      F32x16 level = Set(table.key_unit[0]);
+#pragma GCC unroll 16
+      for (int i = 0; i + 1 < kLevels; ++i) {
+        level = SelectLess(Set(table.key_end[i]), x, Set(table.key_unit[i + 1]), level);
+      }
+      return level;
+    }
+
+    HF_MEMBER I32x16 Codes(F32x16 values) const {
+      const F32x16 x = Mul(values, Set(inverse));
+      F32x16 code = Zero();
+#pragma GCC unroll 16
+      for (int i = 0; i + 1 < kLevels; ++i) {
+        code = SelectLess(Set(table.key_end[i]), x, Set(static_cast<float>(i + 1)), code);
+      }
+      return RoundToI32(code);
     }
   };
 };

@@ -21,6 +21,21 @@ HF_INLINE uint16_t NearestF16(float x) {
   return half[0];
 }
 
+// A format may measure K rows in a way of their own.
+template <typename Format, bool kKey>
+struct EncoderChoice {
+  using Type = typename Format::Encoder;
+};
+template <typename Format>
+requires requires {
+  typename Format::KeyEncoder;
+}
+struct EncoderChoice<Format, true> {
+  using Type = typename Format::KeyEncoder;
+};
+template <typename Format, bool kKey>
+using EncoderOf = typename EncoderChoice<Format, kKey>::Type;
+
 template <typename Format>
 struct PackedEncode {
   static constexpr PackedShape kShape = Format::kShape;
@@ -90,7 +105,7 @@ struct PackedEncode {
     const int dim = format.dim;
     const int group = PackedGroupDims(kShape, format);
     std::byte* scales = tile + (kKey ? KScalesAt(kBits, dim) : VScalesAt(kBits, dim)) + slot * 2;
-    typename Format::Encoder encoder(format);
+    EncoderOf<Format, kKey> encoder(format);
     for (int begin = 0; begin < dim; begin += group, scales += PackedGroupBytes(kShape)) {
       const int end = begin + group < dim ? begin + group : dim;
       encoder.Measure(row + begin, end - begin);

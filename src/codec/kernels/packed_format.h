@@ -30,6 +30,7 @@
 //       I32x16 Codes(F32x16 values);               // 0 .. 2^bits - 1, to be stored in K tiles
 //       I32x16 ValueCodes(I32x16 codes);           // what V tiles store instead
 //     };
+//     // struct KeyEncoder: the same for K tiles, where they differ
 //   };
 //
 // V codes without a table are two's complement: of `bits` bits, code ^ 2^(bits - 1) for unsigned ones. The
