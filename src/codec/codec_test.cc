@@ -139,7 +139,8 @@ TEST_P(EveryCodec, NamesTheFirstValueThatItCannotCarry) {
       (kernels().*half.encode)(row.data(), format(), 0, tile.data());
       (codec().*half.decode)(tile.data(), format(), 0, decoded.data());
       const float bound = codec().max_error(row.data(), format());
-      for (const float d : decoded) EXPECT_NEAR(d, x, bound) << half.name << ": the largest magnitude is carried";
+      for (const float d : decoded)
+        EXPECT_NEAR(d, x, bound) << half.name << ": the largest magnitude is carried";
     }
   }
 }

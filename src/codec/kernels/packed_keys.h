@@ -278,8 +278,8 @@ struct PackedKeys {
       const typename Format::Levels levels(row);
       const int unit = d / KUnitDims(kBits);
       const B8x64 lower = P::kHasLower ? BLoad(tile + KLowerPlaneAt(kBits, row.dim) + unit * 64) : B8x64{};
-      const B8x64 quad = QuadLevels<0>(levels, tile + unit * P::kUnitVectors * 64, lower,
-                                       d % KUnitDims(kBits) / kQuadDims);
+      const B8x64 quad =
+          QuadLevels<0>(levels, tile + unit * P::kUnitVectors * 64, lower, d % KUnitDims(kBits) / kQuadDims);
       const int group = d / PackedGroupDims(kShape, row);
       const std::byte* at = tile + KScalesAt(kBits, row.dim) + group * PackedGroupBytes(kShape);
       PackedTerms terms = {LoadF16(at), Zero()};
