@@ -71,8 +71,9 @@ struct AuraTableFormat {
     return {scale, Zero()};
   }
 
-  // At 2 bits the projection would cost an eighth more error.
-  static constexpr Keeps kKeeps = kBits == 2 ? Keeps::kNorm : Keeps::kProjection;
+  // At 2 bits the projection would cost an eighth more error, and below 4 a row that is decoded and encoded again, as
+  // a context shift does, would grow each time.
+  static constexpr Keeps kKeeps = kBits <= 3 ? Keeps::kNorm : Keeps::kProjection;
 
   struct Encoder {
     static constexpr int kLevels = 1 << (kBits - 1);  // positive ones
