@@ -16,8 +16,9 @@
 namespace holdfast {
 namespace {
 
-// The layers of one cell are cycled, and together well past the processor's caches.
-constexpr int64_t kCycledBytes = int64_t{1} << 30;
+// The layers of one cell are cycled, and together well past the processor's caches. Fewer where many cells share the
+// memory.
+constexpr int64_t kMostCycledBytes = int64_t{1} << 30;
 constexpr int64_t kMinLayers = 4;
 constexpr int kRounds = 7;
 
@@ -46,8 +47,15 @@ CacheConfig CellConfig(const AttentionBenchOptions& options, const KvSpec& codec
   return config;
 }
 
-int64_t CellLayers(int64_t rows, int64_t row_bytes) {
-  return std::max(kMinLayers, (kCycledBytes + rows * row_bytes - 1) / (rows * row_bytes));
+// What the cells that are measured side by side may take together.
+double MemoryLimit() {
+  return 0.5 * static_cast<double>(sysconf(_SC_PHYS_PAGES)) * static_cast<double>(sysconf(_SC_PAGESIZE));
+}
+
+int64_t CellLayers(const AttentionBenchOptions& options, int64_t rows, int64_t row_bytes) {
+  const auto cells = static_cast<double>(options.storages.size() * options.codecs.size());
+  const int64_t cycled = std::min(kMostCycledBytes, static_cast<int64_t>(0.8 * MemoryLimit() / cells));
+  return std::max(kMinLayers, (cycled + rows * row_bytes - 1) / (rows * row_bytes));
 }
 
 // The cells of one number of rows are measured side by side and must fit together.
@@ -58,11 +66,11 @@ Status CheckMemory(const AttentionBenchOptions& options, int64_t rows) {
       const CacheConfig config = CellConfig(options, codec, storage, rows);
       HF_ASSIGN_OR_RETURN(const CacheBytes plan, PlanCache(config, rows));
       HF_ASSIGN_OR_RETURN(const int64_t row_bytes, RowBytes(config.layers[0]));
-      bytes += static_cast<double>(plan.total_bytes()) * static_cast<double>(CellLayers(rows, row_bytes));
+      bytes +=
+          static_cast<double>(plan.total_bytes()) * static_cast<double>(CellLayers(options, rows, row_bytes));
     }
   }
-  const double limit =
-      0.5 * static_cast<double>(sysconf(_SC_PHYS_PAGES)) * static_cast<double>(sysconf(_SC_PAGESIZE));
+  const double limit = MemoryLimit();
   if (bytes <= limit) return OkStatus();
   return ResourceExhausted("bench attention: the caches of " + std::to_string(rows) + " rows are " +
                            std::to_string(static_cast<int64_t>(bytes)) + " bytes, half of the memory is " +
@@ -76,7 +84,7 @@ Result<Fixture> MakeFixture(const AttentionBenchOptions& options, const KvSpec& 
   const CacheConfig config = CellConfig(options, codec, storage, rows);
   HF_RETURN_IF_ERROR(ValidateCacheConfig(config));
   HF_ASSIGN_OR_RETURN(const int64_t row_bytes, RowBytes(config.layers[0]));
-  const int64_t layers = CellLayers(rows, row_bytes);
+  const int64_t layers = CellLayers(options, rows, row_bytes);
 
   constexpr int64_t kFillTokens = 256;
   std::vector<float> values(static_cast<size_t>(kFillTokens * options.kv_heads * options.head_dim));
