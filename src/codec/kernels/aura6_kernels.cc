@@ -35,7 +35,7 @@ struct Aura6Format {
     }
   };
 
-  HF_INLINE ValueTerms Terms(F32x16 scale, F32x16 /*bias*/) { return {scale, Zero()}; }
+  HF_INLINE PackedTerms Terms(F32x16 scale, F32x16 /*bias*/) { return {scale, Zero()}; }
 
   struct Encoder {
     uint16_t scale = 0;

@@ -12,7 +12,7 @@ struct Aura8Format {
   static constexpr bool kValueBias = false;
   using Levels = PlainLevels<kShape.bits>;
 
-  HF_INLINE ValueTerms Terms(F32x16 scale, F32x16 /*bias*/) { return {scale, Zero()}; }
+  HF_INLINE PackedTerms Terms(F32x16 scale, F32x16 /*bias*/) { return {scale, Zero()}; }
 
   struct Encoder {
     uint16_t scale = 0;

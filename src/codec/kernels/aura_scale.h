@@ -1,4 +1,4 @@
-// What the encoders of the aura codecs share: a row's largest magnitude and the scale that they end with.
+// What the encoders of the aura codecs share: the scale that they end with.
 // Included by kernel files only.
 #pragma once
 
@@ -6,16 +6,6 @@
 #include "codec/kernels/packed_encode.h"
 
 namespace holdfast::HOLDFAST_ISA_NS {
-
-HF_INLINE F32x16 LoadRowDims(const float* from, int left) {
-  return LoadFirst(from, left < 16 ? left : 16);
-}
-
-HF_INLINE float LargestMagnitude(const float* values, int n) {
-  F32x16 largest = Zero();
-  for (int d = 0; d < n; d += 16) largest = Max(largest, Abs(LoadRowDims(values + d, n - d)));
-  return HMax(largest);
-}
 
 // What an encoder knows of a row once it is measured.
 struct AuraRow {

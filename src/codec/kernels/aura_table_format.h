@@ -67,7 +67,7 @@ struct AuraTableFormat {
     }
   };
 
-  HF_INLINE ValueTerms Terms(F32x16 scale, F32x16 /*bias*/) {
+  HF_INLINE PackedTerms Terms(F32x16 scale, F32x16 /*bias*/) {
     return {scale, Zero()};
   }
 

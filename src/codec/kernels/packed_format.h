@@ -51,7 +51,16 @@ struct PackedTerms {
   F32x16 bias;
 };
 
-using ValueTerms = PackedTerms;
+// What is left of a row, up to 16 of its values; lanes past its end are 0.
+HF_INLINE F32x16 LoadRowDims(const float* from, int left) {
+  return LoadFirst(from, left < 16 ? left : 16);
+}
+
+HF_INLINE float LargestMagnitude(const float* values, int n) {
+  F32x16 largest = Zero();
+  for (int d = 0; d < n; d += 16) largest = Max(largest, Abs(LoadRowDims(values + d, n - d)));
+  return HMax(largest);
+}
 
 // How codes of `kBits` bits lie in vectors.
 template <int kBits>

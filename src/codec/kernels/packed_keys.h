@@ -77,21 +77,13 @@ struct PackedKeys {
     }
   }
 
-  HF_INLINE F32x16 LoadDims(const float* from, int left) { return LoadFirst(from, left < 16 ? left : 16); }
-
-  HF_INLINE float LargestOf(const float* query, int dim) {
-    F32x16 largest = Zero();
-    for (int d = 0; d < dim; d += 16) largest = Max(largest, Abs(LoadDims(query + d, dim - d)));
-    return HMax(largest);
-  }
-
   static void Prepare(const float* query, RowFormat format, std::byte* prepared) {
     constexpr float kLevels = kPlanes == 1 ? kOnePlaneQueryLevels : kTwoPlaneQueryLevels;
     const int dim = format.dim;
     const int group = PackedGroupDims(kShape, format);
     const int groups = PackedGroups(kShape, format);
     std::byte* levels = prepared + LevelsAt(format);
-    const float absmax = LargestOf(query, dim);
+    const float absmax = LargestMagnitude(query, dim);
     const bool nothing = absmax < kPackedTiny;
     const float scale = nothing ? 0.0f : absmax / kLevels;
     const F32x16 inverse = Set(nothing ? 0.0f : kLevels / absmax);
@@ -102,7 +94,7 @@ struct PackedKeys {
       F32x16 lo_sum = Zero();
       F32x16 value_sum = Zero();
       for (int d = begin; d < end; d += 16) {
-        const F32x16 q = LoadDims(query + d, end - d);
+        const F32x16 q = LoadRowDims(query + d, end - d);
         value_sum = Add(value_sum, q);
         PrepareVector(q, inverse, levels + d * kPlanes, &hi_sum, &lo_sum);
       }

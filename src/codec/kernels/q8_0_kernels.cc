@@ -23,11 +23,7 @@ struct Format {
     HF_MEMBER explicit Encoder(RowFormat /*format*/) {}
 
     HF_MEMBER void Measure(const float* values, int n) {
-      F32x16 largest = Zero();
-      for (int d = 0; d < n; d += 16) {
-        largest = Max(largest, Abs(LoadFirst(values + d, n - d < 16 ? n - d : 16)));
-      }
-      const float d = HMax(largest) / 127.0f;
+      const float d = LargestMagnitude(values, n) / 127.0f;
       scale = NearestF16(d);
       inverse = scale == 0 ? 0.0f : 1.0f / d;
     }
