@@ -45,10 +45,13 @@ Result<KvRotate> ParseKvRotate(std::string_view name) {
   return InvalidArgument("rotate: '" + std::string(name) + "' is unknown, expected one of auto, on, off");
 }
 
+bool HasIntegerCodec(const LayerConfig& layer) {
+  return IsInteger(layer.k_codec) || (HasValueSide(layer) && IsInteger(layer.v_codec));
+}
+
 bool HasIntegerCodec(const CacheConfig& config) {
-  return std::any_of(config.layers.begin(), config.layers.end(), [](const LayerConfig& layer) {
-    return IsInteger(layer.k_codec) || (HasValueSide(layer) && IsInteger(layer.v_codec));
-  });
+  return std::any_of(config.layers.begin(), config.layers.end(),
+                     [](const LayerConfig& layer) { return HasIntegerCodec(layer); });
 }
 
 Status SetRotations(KvRotate rotate, CacheConfig& config) {

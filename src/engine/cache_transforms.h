@@ -6,7 +6,8 @@
 
 namespace holdfast {
 
-// True if some side of some layer has an integer codec: what transforms are for.
+// True if some side of the layer, or of some layer, has an integer codec: what transforms and protected rows are for.
+bool HasIntegerCodec(const LayerConfig& layer);
 bool HasIntegerCodec(const CacheConfig& config);
 
 // REQUIRES that the layers' codecs are set. Errors kInvalidArgument: kOn without any integer codec; kOff with a codec

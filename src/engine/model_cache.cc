@@ -4,7 +4,6 @@
 #include <utility>
 
 #include "base/status_macros.h"
-#include "codec/codec.h"
 #include "engine/cache_transforms.h"
 #include "models/model.h"
 
@@ -58,9 +57,7 @@ Status SetSchemes(const CacheOptions& options, CacheConfig& config) {
   HF_RETURN_IF_ERROR(ValidateCacheConfig(config));  // codecs are looked up from here on
   for (LayerConfig& layer : config.layers) {
     layer.sparse_v = options.sparse_v;
-    if (GetCodec(layer.k_codec).integer_dots || GetCodec(layer.v_codec).integer_dots) {
-      layer.protection = options.protection;
-    }
+    if (HasIntegerCodec(layer)) layer.protection = options.protection;
   }
   return ValidateCacheConfig(config);
 }
