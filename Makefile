@@ -51,8 +51,13 @@ check: $(BUILD)/build.ninja layers
 bench: build
 	tools/bench.sh $(BUILD)
 
+# Parts of it: PEERS_MODELS=smollm2 PEERS_CACHES=q8_0, PEERS_PROMPTS= and PEERS_DEPTHS= (with an f16 cache), PEERS_ROUNDS=,
+# PEERS_PYTHON= (an interpreter that has llama-cpp-python).
 bench-peers: build
-	python3 tools/bench_peers.py --holdfast $(BUILD)/holdfast
+	python3 tools/bench_peers.py --holdfast $(BUILD)/holdfast $(if $(PEERS_MODELS),--models $(PEERS_MODELS)) \
+	  $(if $(PEERS_CACHES),--caches $(PEERS_CACHES)) $(if $(PEERS_PROMPTS),--prompts $(PEERS_PROMPTS)) \
+	  $(if $(PEERS_DEPTHS),--depths $(PEERS_DEPTHS)) $(if $(PEERS_ROUNDS),--rounds $(PEERS_ROUNDS)) \
+	  $(if $(PEERS_PYTHON),--peer-python $(PEERS_PYTHON))
 
 format:
 	@git ls-files '*.cc' '*.h' | xargs clang-format -i
