@@ -48,7 +48,7 @@ Result<TraceRequest> ParseLine(const std::string& text, const std::string& where
   const auto ids = json->find("hash_ids");
   if (ids == json->end()) return InvalidArgument(where + ": hash_ids is missing");
   if (!ids->is_array()) {
-    return InvalidArgument(where + ": hash_ids is a " + JsonTypeName(*ids) + ", must be an array");
+    return InvalidArgument(where + ": hash_ids has type " + JsonTypeName(*ids) + ", must be an array");
   }
   const auto blocks =
       static_cast<uint64_t>((request.input_tokens + kTraceBlockTokens - 1) / kTraceBlockTokens);
