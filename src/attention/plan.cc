@@ -136,6 +136,24 @@ void BuildPlan(const AttentionCall& call, int threads, AttentionPlan* plan) {
   for (size_t b = 0; b < plan->blocks.size(); ++b) AddTasks(call, threads, static_cast<int32_t>(b), plan);
 }
 
+PlanBound BoundPlan(int q_heads, int kv_heads, int threads, int64_t tokens, int64_t chunks) {
+  const int64_t group = q_heads / kv_heads;
+  // A block that is split has more than 1 / (kTasksPerThread * threads) of the work of all heads, and its own is counted
+  // once a head.
+  const int64_t split =
+      threads > 1 ? std::min((kTasksPerThread * threads - 1) / kv_heads, std::max<int64_t>(tokens, 0)) : 0;
+  PlanBound bound;
+  bound.queries = std::max(kBlockQueries, group);
+  bound.groups = split * kv_heads;
+  bound.partials = bound.groups * chunks * std::max(kSplitQueries, group);
+  const int64_t tasks = tokens * kv_heads + bound.groups * chunks;
+  // Vectors double as they grow.
+  bound.bytes = 2 * (tokens * static_cast<int64_t>(sizeof(QueryBlock)) +
+                     tasks * static_cast<int64_t>(sizeof(AttentionTask)) +
+                     bound.groups * static_cast<int64_t>(sizeof(SplitGroup)));
+  return bound;
+}
+
 ChunkView ViewOfChunk(const VisibleRange& visible, int64_t chunk) {
   const int64_t first = chunk * kChunkRows;
   const auto row = [&](int64_t position) {

@@ -68,6 +68,15 @@ inline constexpr int64_t kInlineWork = 300'000;
 // Replaces *plan. May throw std::bad_alloc (Attend turns it into a Status).
 void BuildPlan(const AttentionCall& call, int threads, AttentionPlan* plan);
 
+// The most that BuildPlan makes of any call of at most `tokens` queries each of which sees rows of at most `chunks` chunks.
+struct PlanBound {
+  int64_t queries = 0;  // AttentionPlan::max_queries
+  int64_t partials = 0;
+  int64_t groups = 0;
+  int64_t bytes = 0;
+};
+PlanBound BoundPlan(int q_heads, int kv_heads, int threads, int64_t tokens, int64_t chunks);
+
 // What a query sees of a chunk.
 ChunkView ViewOfChunk(const VisibleRange& visible, int64_t chunk);
 

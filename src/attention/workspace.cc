@@ -45,19 +45,45 @@ ThreadScratch CutThread(const ScratchSizes& s, Cutter& cut) {
   return t;
 }
 
+// How long each part of the buffer is.
+struct WorkspaceParts {
+  int64_t hole_bytes = 0, thread_bytes = 0, heads_bytes = 0, o_bytes = 0;
+  int64_t bytes_after_hole(const ScratchSizes& s) const {
+    return s.threads * thread_bytes + heads_bytes + o_bytes;
+  }
+};
+
+WorkspaceParts PartsOf(const ScratchSizes& s) {
+  Cutter count(nullptr);
+  CutThread(s, count);
+  WorkspaceParts parts;
+  parts.hole_bytes = Lines(s.hole_bytes);
+  parts.thread_bytes = count.used();
+  parts.heads_bytes = Lines(s.partials * static_cast<int64_t>(sizeof(PartialHead)));
+  parts.o_bytes = Lines(s.partials * s.o_stride * static_cast<int64_t>(sizeof(float)));
+  return parts;
+}
+
+// A growing context asks for a little more every 256 tokens: a quarter ahead makes that rare.
+int64_t WithRoom(int64_t bytes) {
+  return bytes + bytes / 4;
+}
+
 }  // namespace
 
+int64_t WorkspaceBytes(const ScratchSizes& sizes) {
+  const WorkspaceParts parts = PartsOf(sizes);
+  return WithRoom(parts.hole_bytes + parts.bytes_after_hole(sizes));
+}
+
 Status AttentionWorkspace::State::Fit(const ScratchSizes& sizes) {
-  Cutter count(nullptr);
-  CutThread(sizes, count);
-  const int64_t thread_bytes = count.used();
-  const int64_t heads_bytes = Lines(sizes.partials * static_cast<int64_t>(sizeof(PartialHead)));
-  const int64_t o_bytes = Lines(sizes.partials * sizes.o_stride * static_cast<int64_t>(sizeof(float)));
-  const int64_t hole_bytes = std::max(hole_bytes_, Lines(sizes.hole_bytes));
-  const int64_t needed = hole_bytes + sizes.threads * thread_bytes + heads_bytes + o_bytes;
+  const WorkspaceParts parts = PartsOf(sizes);
+  const int64_t hole_bytes = std::max(hole_bytes_, parts.hole_bytes);
+  const int64_t needed = hole_bytes + parts.bytes_after_hole(sizes);
   if (needed > buffer_.size_bytes() || hole_bytes > hole_bytes_) {
-    // A growing context asks for a little more every 256 tokens: a quarter ahead makes that rare.
-    HF_ASSIGN_OR_RETURN(buffer_, HugeBuffer::Allocate(std::max(needed + needed / 4, buffer_.size_bytes())));
+    const int64_t bytes = std::max(WithRoom(needed), buffer_.size_bytes());
+    buffer_ = HugeBuffer();  // never both at once
+    HF_ASSIGN_OR_RETURN(buffer_, HugeBuffer::Allocate(bytes));
     hole_bytes_ = hole_bytes;
   }
   if (sizes.groups > left_size_) {
@@ -65,12 +91,12 @@ Status AttentionWorkspace::State::Fit(const ScratchSizes& sizes) {
     left_size_ = sizes.groups;
   }
   sizes_ = sizes;
-  thread_bytes_ = thread_bytes;
+  thread_bytes_ = parts.thread_bytes;
   hole_ = buffer_.data();
   threads_ = buffer_.data() + hole_bytes_;
-  std::byte* partials = threads_ + sizes.threads * thread_bytes;
+  std::byte* partials = threads_ + sizes.threads * parts.thread_bytes;
   partial_heads_ = reinterpret_cast<PartialHead*>(partials);
-  partial_o_ = reinterpret_cast<float*>(partials + heads_bytes);
+  partial_o_ = reinterpret_cast<float*>(partials + parts.heads_bytes);
   return OkStatus();
 }
 

@@ -36,6 +36,9 @@ struct ScratchSizes {
   int64_t groups = 0;
 };
 
+// The buffer that Fit makes for these sizes, at most.
+int64_t WorkspaceBytes(const ScratchSizes& sizes);
+
 struct AttentionWorkspace::State {
   AttentionPlan plan;
 
