@@ -27,24 +27,14 @@ constexpr int64_t kVersion = 1;
 constexpr size_t kMostSchemes = 64;  // a file; the oldest goes
 constexpr JsonLimits kLimits = {.max_bytes = 1 << 20, .max_depth = 4, .max_values = 1 << 14};
 
-std::string Hex(const Sha256& digest) {
-  constexpr char kDigits[] = "0123456789abcdef";
-  std::string text;
-  for (const std::byte b : digest) {
-    text += kDigits[static_cast<size_t>(b) >> 4];
-    text += kDigits[static_cast<size_t>(b) & 15];
-  }
-  return text;
-}
-
 Result<std::string> ModelDigest(const Engine& engine) {
   HF_ASSIGN_OR_RETURN(const Sha256 digest, FingerprintOfModel(engine.info().path));
-  return Hex(digest);
+  return HexOf(digest);
 }
 
 template <typename T>
 std::string DigestOf(std::span<const T> values) {
-  return Hex(Sha256Of(std::as_bytes(values))).substr(0, 16);
+  return HexOf(Sha256Of(std::as_bytes(values))).substr(0, 16);
 }
 
 // The centres that an integer codec would get, "none" without.

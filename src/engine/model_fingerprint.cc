@@ -1,9 +1,10 @@
 #include "engine/model_fingerprint.h"
 
-#include <openssl/evp.h>
-
 #include <algorithm>
+#include <cerrno>
+#include <cstring>
 #include <filesystem>
+#include <fstream>
 #include <memory>
 #include <vector>
 
@@ -18,32 +19,17 @@ namespace fs = std::filesystem;
 constexpr int64_t kBlockBytes = 4096;
 constexpr int64_t kBlocks = 1024;
 
-class Sha256Stream {
- public:
-  Sha256Stream() : context_(EVP_MD_CTX_new(), EVP_MD_CTX_free) {
-    EVP_DigestInit_ex(context_.get(), EVP_sha256(), nullptr);
-  }
-  void Add(std::span<const std::byte> bytes) { EVP_DigestUpdate(context_.get(), bytes.data(), bytes.size()); }
-  void Add(int64_t number) {
-    std::byte bytes[8];
-    for (int i = 0; i < 8; ++i) bytes[i] = static_cast<std::byte>(static_cast<uint64_t>(number) >> (8 * i));
-    Add(bytes);
-  }
-  Sha256 Finish() {
-    Sha256 digest;
-    EVP_DigestFinal_ex(context_.get(), reinterpret_cast<unsigned char*>(digest.data()), nullptr);
-    return digest;
-  }
-
- private:
-  std::unique_ptr<EVP_MD_CTX, void (*)(EVP_MD_CTX*)> context_;
-};
+void AddNumber(int64_t number, Sha256Stream& sha) {
+  std::byte bytes[8];
+  for (int i = 0; i < 8; ++i) bytes[i] = static_cast<std::byte>(static_cast<uint64_t>(number) >> (8 * i));
+  sha.Add(bytes);
+}
 
 Status AddFile(const std::string& path, Sha256Stream& sha) {
   HF_ASSIGN_OR_RETURN(const std::unique_ptr<MappedFile> file, MappedFile::Open(path));
   const std::span<const std::byte> bytes = file->bytes();
   const auto size = static_cast<int64_t>(bytes.size());
-  sha.Add(size);
+  AddNumber(size, sha);
   if (size <= kBlocks * kBlockBytes) {
     sha.Add(bytes);
     return OkStatus();
@@ -57,15 +43,26 @@ Status AddFile(const std::string& path, Sha256Stream& sha) {
   return OkStatus();
 }
 
-Result<std::vector<std::string>> FilesOfModel(const std::string& path) {
+bool IsWeightsOrConfig(const fs::path& file) {
+  return file.extension() == ".safetensors" || file.filename() == "config.json";
+}
+
+// Not every file of a folder: what Holdfast itself keeps beside a model changes nothing of it.
+bool IsOfModel(const fs::path& file) {
+  const fs::path name = file.filename();
+  return IsWeightsOrConfig(file) || name == "model.safetensors.index.json" || name == "tokenizer.json" ||
+         name == "tokenizer.model" || name == "tokenizer_config.json" || name == "special_tokens_map.json" ||
+         name == "added_tokens.json";
+}
+
+// A file itself, a folder's files that are wanted, by name.
+Result<std::vector<std::string>> FilesOfModel(const std::string& path, bool (*wanted)(const fs::path&)) {
   std::error_code error;
   if (!fs::is_directory(path, error)) return std::vector<std::string>{path};
   std::vector<std::string> files;
   fs::directory_iterator entries(path, error);
   for (; !error && entries != fs::directory_iterator(); entries.increment(error)) {
-    const fs::path& file = entries->path();
-    if (file.extension() == ".safetensors" || file.filename() == "config.json")
-      files.push_back(file.string());
+    if (wanted(entries->path())) files.push_back(entries->path().string());
   }
   if (error) return IoError("fingerprint: cannot list " + path + ": " + error.message());
   std::sort(files.begin(), files.end());
@@ -74,18 +71,44 @@ Result<std::vector<std::string>> FilesOfModel(const std::string& path) {
 
 }  // namespace
 
-Sha256 Sha256Of(std::span<const std::byte> bytes) {
+Result<Sha256> FingerprintOfModel(const std::string& path) {
+  HF_ASSIGN_OR_RETURN(const std::vector<std::string> files, FilesOfModel(path, IsWeightsOrConfig));
   Sha256Stream sha;
-  sha.Add(bytes);
+  AddNumber(static_cast<int64_t>(files.size()), sha);
+  for (const std::string& file : files) HF_RETURN_IF_ERROR(AddFile(file, sha));
   return sha.Finish();
 }
 
-Result<Sha256> FingerprintOfModel(const std::string& path) {
-  HF_ASSIGN_OR_RETURN(const std::vector<std::string> files, FilesOfModel(path));
+Result<Sha256> Sha256OfFile(const std::string& path) {
+  std::error_code error;
+  if (!fs::exists(path, error)) return NotFound("sha256: there is no file " + path);
+  if (!fs::is_regular_file(path, error)) return IoError("sha256: " + path + " is no regular file");
+  errno = 0;
+  std::ifstream in(path, std::ios::binary);
+  // Read, not mapped: a file that somebody cuts short meanwhile is then an error and no signal.
+  std::vector<char> buffer(size_t{1} << 20);
   Sha256Stream sha;
-  sha.Add(static_cast<int64_t>(files.size()));
-  for (const std::string& file : files) HF_RETURN_IF_ERROR(AddFile(file, sha));
+  while (in.read(buffer.data(), static_cast<std::streamsize>(buffer.size())) || in.gcount() > 0) {
+    sha.Add(std::as_bytes(std::span(buffer).first(static_cast<size_t>(in.gcount()))));
+  }
+  if (!in.eof()) {
+    return IoError("sha256: cannot read " + path + ": " + (errno != 0 ? std::strerror(errno) : "read error"));
+  }
   return sha.Finish();
+}
+
+Result<Sha256> DigestOfModel(const std::string& path) {
+  HF_ASSIGN_OR_RETURN(const std::vector<std::string> files, FilesOfModel(path, IsOfModel));
+  std::error_code error;
+  const bool folder = fs::is_directory(path, error);
+  if (folder && files.empty()) return NotFound("digest: there is no model in " + path);
+  Sha256Builder digest("holdfast model", 1);
+  for (const std::string& file : files) {
+    HF_ASSIGN_OR_RETURN(const Sha256 content, Sha256OfFile(file));
+    // Where a folder lies does not matter, nor what a file alone is called.
+    digest.AddString("name", folder ? fs::path(file).filename().string() : "").AddDigest("sha256", content);
+  }
+  return digest.Finish();
 }
 
 }  // namespace holdfast

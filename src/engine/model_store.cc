@@ -1,12 +1,10 @@
 #include "holdfast/model_store.h"
 
 #include <fcntl.h>
-#include <openssl/evp.h>
 #include <spawn.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <array>
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
@@ -15,6 +13,7 @@
 #include <memory>
 
 #include "base/status_macros.h"
+#include "engine/model_fingerprint.h"
 
 extern char** environ;
 
@@ -125,27 +124,6 @@ Status RunProgram(const std::vector<std::string>& arguments) {
   return OkStatus();
 }
 
-Result<std::string> Sha256OfFile(const fs::path& path) {
-  std::ifstream in(path, std::ios::binary);
-  if (!in) return IoFailure("sha256: cannot read", path.string());
-  const std::unique_ptr<EVP_MD_CTX, void (*)(EVP_MD_CTX*)> context(EVP_MD_CTX_new(), EVP_MD_CTX_free);
-  EVP_DigestInit_ex(context.get(), EVP_sha256(), nullptr);
-  std::vector<char> buffer(1 << 20);
-  while (in.read(buffer.data(), static_cast<std::streamsize>(buffer.size())) || in.gcount() > 0) {
-    EVP_DigestUpdate(context.get(), buffer.data(), static_cast<size_t>(in.gcount()));
-  }
-  if (in.bad()) return IoFailure("sha256: cannot read", path.string());
-  std::array<unsigned char, 32> digest{};
-  EVP_DigestFinal_ex(context.get(), digest.data(), nullptr);
-  std::string hex;
-  for (const unsigned char byte : digest) {
-    constexpr char kDigits[] = "0123456789abcdef";
-    hex += kDigits[byte >> 4];
-    hex += kDigits[byte & 15];
-  }
-  return hex;
-}
-
 Status CheckFile(const Source& source, const fs::path& path) {
   std::error_code error;
   const auto size = static_cast<int64_t>(fs::file_size(path, error));
@@ -154,7 +132,8 @@ Status CheckFile(const Source& source, const fs::path& path) {
     return DataLoss("fetch: " + path.string() + " has " + std::to_string(size) + " bytes, must have " +
                     std::to_string(source.bytes));
   }
-  HF_ASSIGN_OR_RETURN(const std::string digest, Sha256OfFile(path));
+  HF_ASSIGN_OR_RETURN(const Sha256 sha256, Sha256OfFile(path.string()));
+  const std::string digest = HexOf(sha256);
   if (digest != source.sha256) {
     return DataLoss("fetch: " + path.string() + " has SHA-256 " + digest + ", must have " + source.sha256);
   }
