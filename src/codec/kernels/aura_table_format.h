@@ -75,104 +75,39 @@ struct AuraTableFormat {
   // a context shift does, would grow each time.
   static constexpr Keeps kKeeps = kBits <= 3 ? Keeps::kNorm : Keeps::kProjection;
 
-  struct Encoder {
+  // V rows: levels are symmetric, so that magnitudes are searched.
+  struct ValueSide {
     static constexpr int kLevels = 1 << (kBits - 1);  // positive ones
-    const AuraTable& table;
-    uint16_t scale = 0;
-    float inverse = 0.0f;
-
-    HF_MEMBER explicit Encoder(RowFormat format) : table(AuraTableOf(kBits, format.dim)) {}
-
-    HF_MEMBER void Measure(const float* values, int n) {
-      AuraRow row;
-      const float absmax = LargestMagnitude(values, n);
-      if (absmax >= kAuraTiny) {
-        row =
-            FitScale<kKeeps>(values, n, Search(values, n, absmax), [this](F32x16 x) { return LevelsOf(x); });
-      }
-      scale = row.scale;
-      inverse = row.inverse;
-    }
-
-    // What values are multiplied with to become levels.
-    HF_MEMBER float Search(const float* values, int n, float absmax) {
-      alignas(64) std::byte magnitude[kMaxDim];
-      const int vectors = (n + 63) / 64;
-      const F32x16 to_bytes = Set(static_cast<float>(kAuraByteRange) / absmax);
-      for (int v = 0; v < vectors; ++v) {
-        I32x16 level[4];
-#pragma GCC unroll 4
-        for (int j = 0; j < 4; ++j) {
-          const int d = v * 64 + j * 16;
-          level[j] = d < n ? RoundToI32(Mul(Abs(LoadRowDims(values + d, n - d)), to_bytes)) : IZero();
-        }
-        BStore(magnitude + v * 64, PackLevels(level[0], level[1], level[2], level[3]));
-      }
-      const B8x64 levels = BBroadcast16(table.magnitude);
-      // Lanes past the end are of magnitude 0, and took the least level.
-      const auto least = static_cast<float>(table.magnitude[0]);
-      const float padding = static_cast<float>(vectors * 64 - n) * least * least;
-      float xy[kAuraCandidates];
-      float yy[kAuraCandidates];
-      for (int c = 0; c < kAuraCandidates; ++c) {
-        I32x16 xy_sum = IZero();
-        I32x16 yy_sum = IZero();
-        for (int v = 0; v < vectors; ++v) {
-          const B8x64 x = BLoad(magnitude + v * 64);
-          B8x64 index = BSet(0);
-#pragma GCC unroll 8
-          for (int i = 0; i + 1 < kLevels; ++i)
-            index = BCountGreater(index, x, BBroadcast4(table.value_byte_end[c][i]));
-          const B8x64 y = BLookup16(levels, index);
-          xy_sum = DotU8I8(xy_sum, x, y);
-          yy_sum = DotU7I8(yy_sum, y, y);
-        }
-        xy[c] = HSum(ToF32(xy_sum));
-        yy[c] = HSum(ToF32(yy_sum)) - padding;
-      }
-      const int best = BestCandidate(xy, yy, kAuraCandidates);
-      return static_cast<float>(kAuraByteRange) / absmax * (yy[best] / xy[best]);
-    }
-
-    // Levels of values in levels, by the ends of their cells.
-    HF_MEMBER F32x16 LevelsOf(F32x16 x) const {
-      const F32x16 magnitude = Abs(x);
-      F32x16 level = Set(static_cast<float>(table.magnitude[0]));
-#pragma GCC unroll 8
-      for (int i = 0; i + 1 < kLevels; ++i) {
-        level = SelectLess(Set(table.value_end[i]), magnitude,
-                           Set(static_cast<float>(table.magnitude[i + 1])), level);
-      }
-      return SelectLess(x, Zero(), Neg(level), level);
-    }
-
-    // Codes ascend with their levels, which are symmetric.
-    HF_MEMBER I32x16 Codes(F32x16 values) const {
-      const F32x16 magnitude = Abs(Mul(values, Set(inverse)));
-      F32x16 index = Zero();
-#pragma GCC unroll 8
-      for (int i = 0; i + 1 < kLevels; ++i) {
-        index = SelectLess(Set(table.value_end[i]), magnitude, Set(static_cast<float>(i + 1)), index);
-      }
+    static constexpr int kByteRange = kAuraByteRange;
+    static constexpr int kByteBias = 0;
+    HF_INLINE const float* Ends(const AuraTable& table) { return table.value_end; }
+    HF_INLINE const auto& ByteEnds(const AuraTable& table) { return table.value_byte_end; }
+    HF_INLINE const uint8_t* ByteLevels(const AuraTable& table) { return table.magnitude; }
+    HF_INLINE float Level(const AuraTable& table, int i) { return static_cast<float>(table.magnitude[i]); }
+    HF_INLINE F32x16 Searched(F32x16 x) { return Abs(x); }
+    HF_INLINE F32x16 SignedLevel(F32x16 x, F32x16 level) { return SelectLess(x, Zero(), Neg(level), level); }
+    // Codes ascend with their levels.
+    HF_INLINE F32x16 Code(F32x16 x, F32x16 index) {
       constexpr auto kMiddle = static_cast<float>(kLevels);
-      return RoundToI32(
-          SelectLess(values, Zero(), Sub(Set(kMiddle - 1.0f), index), Add(Set(kMiddle), index)));
+      return SelectLess(x, Zero(), Sub(Set(kMiddle - 1.0f), index), Add(Set(kMiddle), index));
     }
-    HF_MEMBER I32x16 ValueCodes(I32x16 codes) const {
-      return codes;
-    }
+    HF_INLINE float Largest(const float* values, int n) { return LargestMagnitude(values, n); }
   };
 
   // K rows are turned so that their largest magnitude is positive: their scale has the sign.
-  struct KeyEncoder {
+  struct KeySide {
     static constexpr int kLevels = 1 << kBits;
-    const AuraTable& table;
-    uint16_t scale = 0;
-    float inverse = 0.0f;
-
-    HF_MEMBER explicit KeyEncoder(RowFormat format) : table(AuraTableOf(kBits, format.dim)) {}
-
-    HF_MEMBER void Measure(const float* values, int n) {
+    static constexpr int kByteRange = kAuraKeyByteRange;
+    static constexpr int kByteBias = kAuraKeyBias;
+    HF_INLINE const float* Ends(const AuraTable& table) { return table.key_end; }
+    HF_INLINE const auto& ByteEnds(const AuraTable& table) { return table.key_byte_end; }
+    HF_INLINE const int8_t* ByteLevels(const AuraTable& table) { return table.key_level; }
+    HF_INLINE float Level(const AuraTable& table, int i) { return table.key_unit[i]; }
+    HF_INLINE F32x16 Searched(F32x16 x) { return x; }
+    HF_INLINE F32x16 SignedLevel(F32x16 /*x*/, F32x16 level) { return level; }
+    HF_INLINE F32x16 Code(F32x16 /*x*/, F32x16 index) { return index; }
+    // The value of the largest magnitude.
+    HF_INLINE float Largest(const float* values, int n) {
       F32x16 most = Zero();
       F32x16 least = Zero();
       for (int d = 0; d < n; d += 16) {
@@ -182,8 +117,22 @@ struct AuraTableFormat {
       }
       const float above = HMax(most);
       const float below = HMax(least);
-      const float largest = above >= below ? above : -below;
+      return above >= below ? above : -below;
+    }
+  };
+
+  template <typename Side>
+  struct SideEncoder {
+    static constexpr int kLevels = Side::kLevels;
+    const AuraTable& table;
+    uint16_t scale = 0;
+    float inverse = 0.0f;
+
+    HF_MEMBER explicit SideEncoder(RowFormat format) : table(AuraTableOf(kBits, format.dim)) {}
+
+    HF_MEMBER void Measure(const float* values, int n) {
       AuraRow row;
+      const float largest = Side::Largest(values, n);
       if (__builtin_fabsf(largest) >= kAuraTiny) {
         row =
             FitScale<kKeeps>(values, n, Search(values, n, largest), [this](F32x16 x) { return LevelsOf(x); });
@@ -194,73 +143,89 @@ struct AuraTableFormat {
 
     // What values are multiplied with to become levels. largest: the value of the largest magnitude.
     HF_MEMBER float Search(const float* values, int n, float largest) {
-      alignas(64) std::byte turned[kMaxDim];
+      alignas(64) std::byte bytes[kMaxDim];
       const int vectors = (n + 63) / 64;
-      const F32x16 to_bytes = Set(static_cast<float>(kAuraKeyByteRange) / largest);
+      const F32x16 to_bytes = Set(static_cast<float>(Side::kByteRange) / largest);
       for (int v = 0; v < vectors; ++v) {
-        I32x16 level[4];
+        I32x16 byte[4];
 #pragma GCC unroll 4
         for (int j = 0; j < 4; ++j) {
           const int d = v * 64 + j * 16;
-          level[j] = ISet(kAuraKeyBias);
-          if (d < n) {
-            level[j] = IAdd(level[j], RoundToI32(Mul(LoadRowDims(values + d, n - d), to_bytes)));
-          }
+          byte[j] = ISet(Side::kByteBias);
+          if (d >= n) continue;
+          const F32x16 x = Side::Searched(LoadRowDims(values + d, n - d));
+          byte[j] = IAdd(byte[j], RoundToI32(Mul(x, to_bytes)));
         }
-        BStore(turned + v * 64, PackLevels(level[0], level[1], level[2], level[3]));
+        BStore(bytes + v * 64, PackLevels(byte[0], byte[1], byte[2], byte[3]));
       }
-      const B8x64 levels = BBroadcast16(table.key_level);
-      const B8x64 bias = BSet(kAuraKeyBias);
+      float xy[kAuraCandidates];
+      float yy[kAuraCandidates];
+      Correlate(bytes, vectors, xy, yy);
       // Lanes past the end are 0, and took its level.
       const float zero = HMax(Abs(LevelsOf(Zero())));
       const float padding = static_cast<float>(vectors * 64 - n) * zero * zero;
-      float xy[kAuraCandidates];
-      float yy[kAuraCandidates];
+      for (int c = 0; c < kAuraCandidates; ++c) yy[c] -= padding;
+      const int best = BestCandidate(xy, yy, kAuraCandidates);
+      // Where no candidate of a K row points along it, the first one's scale.
+      if (xy[best] <= 0.0f) return 1.0f / (largest * table.key_scale[0]);
+      return static_cast<float>(Side::kByteRange) / largest * (yy[best] / xy[best]);
+    }
+
+    // For each candidate the sums of x y and of y y, of values x and the levels y nearest to them.
+    HF_MEMBER void Correlate(const std::byte* bytes, int vectors, float* xy, float* yy) const {
+      const B8x64 levels = BBroadcast16(Side::ByteLevels(table));
+      const B8x64 bias = BSet(Side::kByteBias);
       for (int c = 0; c < kAuraCandidates; ++c) {
-        // Sums of (x + 128) y, (y + 128) y and 128 y.
         I32x16 xy_sum = IZero();
         I32x16 yy_sum = IZero();
         I32x16 bias_sum = IZero();
         for (int v = 0; v < vectors; ++v) {
-          const B8x64 x = BLoad(turned + v * 64);
+          const B8x64 x = BLoad(bytes + v * 64);
           B8x64 index = BSet(0);
 #pragma GCC unroll 16
           for (int i = 0; i + 1 < kLevels; ++i) {
-            index = BCountGreater(index, x, BBroadcast4(table.key_byte_end[c][i]));
+            index = BCountGreater(index, x, BBroadcast4(Side::ByteEnds(table)[c][i]));
           }
           const B8x64 y = BLookup16(levels, index);
           xy_sum = DotU8I8(xy_sum, x, y);
-          yy_sum = DotU8I8(yy_sum, BXor(y, bias), y);
-          bias_sum = DotU8I8(bias_sum, bias, y);
+          if constexpr (Side::kByteBias == 0) {
+            yy_sum = DotU7I8(yy_sum, y, y);
+          } else {  // sums of (x + bias) y, (y + bias) y and bias y
+            yy_sum = DotU8I8(yy_sum, BXor(y, bias), y);
+            bias_sum = DotU8I8(bias_sum, bias, y);
+          }
         }
         xy[c] = HSum(ToF32(ISub(xy_sum, bias_sum)));
-        yy[c] = HSum(ToF32(ISub(yy_sum, bias_sum))) - padding;
+        yy[c] = HSum(ToF32(ISub(yy_sum, bias_sum)));
       }
-      const int best = BestCandidate(xy, yy, kAuraCandidates);
-      // Where no candidate points along the row, the first one's scale.
-      if (xy[best] <= 0.0f) return 1.0f / (largest * table.key_scale[0]);
-      return static_cast<float>(kAuraKeyByteRange) / largest * (yy[best] / xy[best]);
     }
 
+    // Levels of values in levels, by the ends of their cells.
     HF_MEMBER F32x16 LevelsOf(F32x16 x) const {
-      F32x16 level = Set(table.key_unit[0]);
+      const F32x16 searched = Side::Searched(x);
+      F32x16 level = Set(Side::Level(table, 0));
 #pragma GCC unroll 16
       for (int i = 0; i + 1 < kLevels; ++i) {
-        level = SelectLess(Set(table.key_end[i]), x, Set(table.key_unit[i + 1]), level);
+        level = SelectLess(Set(Side::Ends(table)[i]), searched, Set(Side::Level(table, i + 1)), level);
       }
-      return level;
+      return Side::SignedLevel(x, level);
     }
 
     HF_MEMBER I32x16 Codes(F32x16 values) const {
-      const F32x16 x = Mul(values, Set(inverse));
-      F32x16 code = Zero();
+      const F32x16 searched = Side::Searched(Mul(values, Set(inverse)));
+      F32x16 index = Zero();
 #pragma GCC unroll 16
       for (int i = 0; i + 1 < kLevels; ++i) {
-        code = SelectLess(Set(table.key_end[i]), x, Set(static_cast<float>(i + 1)), code);
+        index = SelectLess(Set(Side::Ends(table)[i]), searched, Set(static_cast<float>(i + 1)), index);
       }
-      return RoundToI32(code);
+      return RoundToI32(Side::Code(values, index));
+    }
+    HF_MEMBER I32x16 ValueCodes(I32x16 codes) const {
+      return codes;
     }
   };
+  using Encoder = SideEncoder<ValueSide>;
+  using KeyEncoder = SideEncoder<KeySide>;
 };
 
 }  // namespace holdfast::HOLDFAST_ISA_NS

@@ -37,8 +37,6 @@ constexpr int kGroupTiles = 4;
 constexpr int kGroups = kChunkTiles / kGroupTiles;
 constexpr int kBatch = 16;  // queries whose quantised weights are kept on the stack
 
-// Below this a query, or a group's largest weight, counts as 0: its reciprocal would leave float's range.
-constexpr float kTiny = 1e-30f;
 constexpr float kQueryLevels = 127.0f * 256.0f;
 constexpr float kWeightLevels = 65535.0f;
 

@@ -25,8 +25,6 @@ inline constexpr int kPackedScoreAccumulators = 2;
 #endif
 inline constexpr int kPackedScoreTiles = 4;  // side by side, at most
 
-// Below this a query, or a group's largest weight, counts as 0: its reciprocal would leave float's range.
-inline constexpr float kPackedTiny = 1e-30f;
 inline constexpr float kOnePlaneQueryLevels = 127.0f;
 inline constexpr float kTwoPlaneQueryLevels = 127.0f * 256.0f;
 
@@ -84,7 +82,7 @@ struct PackedKeys {
     const int groups = PackedGroups(kShape, format);
     std::byte* levels = prepared + LevelsAt(format);
     const float absmax = LargestMagnitude(query, dim);
-    const bool nothing = absmax < kPackedTiny;
+    const bool nothing = absmax < kTiny;
     const float scale = nothing ? 0.0f : absmax / kLevels;
     const F32x16 inverse = Set(nothing ? 0.0f : kLevels / absmax);
     for (int g = 0; g < groups; ++g) {

@@ -31,7 +31,6 @@ inline constexpr int kMostPackedGroups = kMaxDim / kVectorDims;
 // With room for a carry of half a level below 255.
 inline constexpr float kOnePlaneWeightLevels = 254.0f;
 inline constexpr float kTwoPlaneWeightLevels = 65535.0f;
-inline constexpr float kTinyWeight = 1e-30f;  // below it a stretch's largest weight counts as 0
 
 // Where the lanes of the first and of the second half of a stretch start: within half a level, their sum 0.
 alignas(64) inline constexpr float kFirstCarry[2][16] = {
@@ -151,7 +150,7 @@ struct PackedValues {
 #pragma GCC unroll 8
     for (int i = 0; i < kPackedBatch; ++i) most[i] = Load(to->most[i]);
     const F32x16 largest = HMaxEach(most);
-    const F32x16 tiny = Set(kTinyWeight);
+    const F32x16 tiny = Set(kTiny);
     Store(to->inverse, SelectLess(largest, tiny, Zero(), Div(Set(kLevels), Max(largest, tiny))));
     Store(to->scale, SelectLess(largest, tiny, Zero(), Mul(largest, Set(kLevelUnit / kLevels))));
   }

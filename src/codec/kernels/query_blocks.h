@@ -16,6 +16,10 @@
 
 namespace holdfast::HOLDFAST_ISA_NS {
 
+// Below this a query, or the largest of the weights that are quantised together, counts as 0: its reciprocal would
+// leave float's range.
+inline constexpr float kTiny = 1e-30f;
+
 template <typename Kernel, int kMost, typename... Args>
 HF_INLINE void RunBlock(int n, int first, Args... args) {
   if constexpr (kMost == 1) {
