@@ -159,6 +159,11 @@ struct CacheBytes {
   int64_t metadata_bytes = 0;  // the tables that find them
   int64_t total_bytes() const { return row_bytes + metadata_bytes; }
 
+  CacheBytes& operator+=(const CacheBytes& other) {
+    row_bytes += other.row_bytes;
+    metadata_bytes += other.metadata_bytes;
+    return *this;
+  }
   friend bool operator==(const CacheBytes&, const CacheBytes&) = default;
 };
 

@@ -151,11 +151,7 @@ CacheBytes PlanRows(const CacheConfig& config, const LayerConfig& layer, int64_t
   const LayerPlan plan = MakeLayerPlan(config, layer);
   CacheBytes bytes =
       GetStorage(config.storage).plan(config, plan.tiles, plan.slots.SlotsFor(length_tokens), plan.max_slots);
-  if (const auto kept = ProtectedLayer(layer)) {
-    const CacheBytes more = PlanRows(config, *kept, length_tokens);
-    bytes.row_bytes += more.row_bytes;
-    bytes.metadata_bytes += more.metadata_bytes;
-  }
+  if (const auto kept = ProtectedLayer(layer)) bytes += PlanRows(config, *kept, length_tokens);
   return bytes;
 }
 

@@ -235,10 +235,7 @@ int64_t SpanCache::live_bytes() const {
 
 CacheBytes SpanCache::bytes() const {
   CacheBytes sum = storage_->bytes();
-  if (protected_ == nullptr) return sum;
-  const CacheBytes kept = protected_->bytes();
-  sum.row_bytes += kept.row_bytes;
-  sum.metadata_bytes += kept.metadata_bytes;
+  if (protected_ != nullptr) sum += protected_->bytes();
   return sum;
 }
 
