@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "attention/attend.h"
+#include "span/decode_row.h"
 
 namespace holdfast {
 namespace {
@@ -31,19 +32,12 @@ void Add(const float* centers, int kv_head, std::vector<float>& row) {
 // Adds the visible rows of one KV head, scored.
 void AddVisibleRows(const AttentionCall& call, const KvSpec& codecs, std::span<const Span> spans,
                     const VisibleRange& visible, int kv_head, const float* q, std::vector<Row>* rows) {
-  const Codec& k_codec = GetCodec(codecs.k);
-  const Codec& v_codec = GetCodec(codecs.v);
-  const RowFormat k_format(call.shape.k_dim, codecs.k.group);
-  const RowFormat v_format(call.shape.v_dim, codecs.v.group);
   const RowShape& shape = call.shape;
   for (const Span& span : spans) {
     for (int64_t p = span.begin; p < span.end(); ++p) {
       if (!visible.Sees(p)) continue;
-      const int64_t tile = p / kTileRows - span.begin / kTileRows;
-      const int slot = static_cast<int>(p % kTileRows);
       std::vector<float> k(static_cast<size_t>(shape.k_dim));
-      k_codec.decode_k(span.k + kv_head * span.k_head_stride_bytes + tile * k_codec.k_tile_bytes(k_format),
-                       k_format, slot, k.data());
+      DecodeKey(span, codecs.k, shape.k_dim, p, kv_head, k.data());
       const std::vector<float> stored = k;
       Add(call.k_center, kv_head, k);
       Row row;
@@ -52,8 +46,7 @@ void AddVisibleRows(const AttentionCall& call, const KvSpec& codecs, std::span<c
         row.v.assign(stored.begin(), stored.begin() + shape.v_dim);
       } else {
         row.v.resize(static_cast<size_t>(shape.v_dim));
-        v_codec.decode_v(span.v + kv_head * span.v_head_stride_bytes + tile * v_codec.v_tile_bytes(v_format),
-                         v_format, slot, row.v.data());
+        DecodeValue(span, codecs.v, shape.v_dim, p, kv_head, row.v.data());
       }
       Add(call.v_center, kv_head, row.v);
       rows->push_back(std::move(row));

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/status_macros.h"
+#include "span/decode_row.h"
 
 namespace holdfast::testing {
 
@@ -56,25 +57,16 @@ Status AppendTokens(SpanCache& cache, int64_t tokens, int64_t piece, float tweak
 
 LiveRows ReadRows(const SpanCache& cache, int64_t first_query, int head) {
   const LayerConfig& config = cache.config();
-  const Codec& k_codec = GetCodec(config.k_codec);
-  const Codec& v_codec = GetCodec(config.v_codec);
-  const RowFormat k_format(config.shape.k_dim, config.k_codec.group);
-  const RowFormat v_format(config.shape.v_dim, config.v_codec.group);
-  const int64_t k_tile = k_codec.k_tile_bytes(k_format);
-  const int64_t v_tile = v_codec.v_tile_bytes(v_format);
+  const RowShape& shape = config.shape;
   std::vector<Span> spans;
   cache.AppendSpans(first_query, spans);
   LiveRows rows;
   for (const Span& span : spans) {
     for (int64_t p = span.begin; p < span.end(); ++p) {
-      const int64_t tile = p / kTileRows - span.begin / kTileRows;
-      const int slot = static_cast<int>(p % kTileRows);
       rows.positions.push_back(p);
-      auto& k = rows.k.emplace_back(config.shape.k_dim);
-      k_codec.decode_k(span.k + head * span.k_head_stride_bytes + tile * k_tile, k_format, slot, k.data());
+      DecodeKey(span, config.k_codec, shape.k_dim, p, head, rows.k.emplace_back(shape.k_dim).data());
       if (span.v == nullptr) continue;
-      auto& v = rows.v.emplace_back(config.shape.v_dim);
-      v_codec.decode_v(span.v + head * span.v_head_stride_bytes + tile * v_tile, v_format, slot, v.data());
+      DecodeValue(span, config.v_codec, shape.v_dim, p, head, rows.v.emplace_back(shape.v_dim).data());
     }
   }
   return rows;

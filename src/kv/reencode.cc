@@ -7,6 +7,7 @@
 
 #include "base/status_macros.h"
 #include "kv/layer_transform.h"
+#include "span/decode_row.h"
 
 namespace holdfast {
 namespace {
@@ -20,25 +21,17 @@ struct DecodedRows {
 // The rows at positions [begin, begin + tokens) that lie in one of the spans; the others are zeros.
 void Decode(const LayerConfig& layer, const std::vector<Span>& spans, int64_t begin, int64_t tokens,
             DecodedRows* rows) {
-  const Codec& k_codec = GetCodec(layer.k_codec);
-  const Codec& v_codec = GetCodec(layer.v_codec);
-  const RowFormat k_format(layer.shape.k_dim, layer.k_codec.group);
-  const RowFormat v_format(layer.shape.v_dim, layer.v_codec.group);
+  const RowShape& shape = layer.shape;
   const int64_t heads = layer.kv_heads;
-  const bool latent = layer.shape.v_is_prefix_of_k;
-  rows->k.assign(static_cast<size_t>(tokens * heads * k_format.dim), 0.0f);
-  rows->v.assign(latent ? 0 : static_cast<size_t>(tokens * heads * v_format.dim), 0.0f);
+  rows->k.assign(static_cast<size_t>(tokens * heads * shape.k_dim), 0.0f);
+  rows->v.assign(shape.v_is_prefix_of_k ? 0 : static_cast<size_t>(tokens * heads * shape.v_dim), 0.0f);
   for (const Span& span : spans) {
     for (int64_t p = std::max(span.begin, begin); p < std::min(span.end(), begin + tokens); ++p) {
-      const int64_t tile = p / kTileRows - span.begin / kTileRows;
-      const int slot = static_cast<int>(p % kTileRows);
       for (int64_t head = 0; head < heads; ++head) {
         const int64_t row = (p - begin) * heads + head;
-        k_codec.decode_k(span.k + head * span.k_head_stride_bytes + tile * k_codec.k_tile_bytes(k_format),
-                         k_format, slot, rows->k.data() + row * k_format.dim);
-        if (latent) continue;
-        v_codec.decode_v(span.v + head * span.v_head_stride_bytes + tile * v_codec.v_tile_bytes(v_format),
-                         v_format, slot, rows->v.data() + row * v_format.dim);
+        DecodeKey(span, layer.k_codec, shape.k_dim, p, head, rows->k.data() + row * shape.k_dim);
+        if (shape.v_is_prefix_of_k) continue;
+        DecodeValue(span, layer.v_codec, shape.v_dim, p, head, rows->v.data() + row * shape.v_dim);
       }
     }
   }

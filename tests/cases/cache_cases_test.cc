@@ -6,6 +6,7 @@
 #include <cstring>
 
 #include "cache/sequence_cache.h"
+#include "span/decode_row.h"
 
 namespace holdfast {
 namespace {
@@ -110,22 +111,18 @@ TEST_P(CacheCases, TheLastRowOfACacheFarPast4GiBComesBack) {
   }
   ASSERT_TRUE(sequence->CommitStep().ok());
   EXPECT_EQ(sequence->bytes(), PlanCache(config, kTokens).value());
-  const Codec& codec = GetCodec(CodecId::kF16);
   for (int layer = 0; layer < kLayers; ++layer) {
     std::vector<Span> spans;
     sequence->layer(LayerId{layer}).AppendSpans(kTokens - 1, spans);
     const Span& last = spans.back();
     ASSERT_EQ(last.end(), kTokens);
-    const int64_t tile = (kTokens - 1) / kTileRows - last.begin / kTileRows;
     for (int head = 0; head < kHeads; ++head) {
       float row[kDim];
-      codec.decode_k(last.k + head * last.k_head_stride_bytes + tile * codec.k_tile_bytes(kDim), kDim, 15,
-                     row);
+      DecodeKey(last, CodecId::kF16, kDim, kTokens - 1, head, row);
       for (int d = 0; d < kDim; ++d) {
         ASSERT_EQ(row[d], static_cast<float>(layer * 16 + (head * kDim + d) % 13));
       }
-      codec.decode_v(last.v + head * last.v_head_stride_bytes + tile * codec.v_tile_bytes(kDim), kDim, 15,
-                     row);
+      DecodeValue(last, CodecId::kF16, kDim, kTokens - 1, head, row);
       for (int d = 0; d < kDim; ++d) {
         ASSERT_EQ(row[d], -static_cast<float>(layer * 16 + (head * kDim + d) % 11));
       }
