@@ -83,6 +83,8 @@ LayerTransform::Rows LayerTransform::Apply(const LayerConfig& layer, int64_t tok
   return rows;
 }
 
+// Anew for every step: it is a thousandth of a small model's token, and keeping them would take an owner that outlives
+// batches.
 void LayerTransform::MakeCenters(const LayerConfig& layer, Isa isa) {
   const auto heads = static_cast<size_t>(layer.kv_heads);
   if (k_.centers()) {
