@@ -28,23 +28,50 @@ Result<BlockId> BlockPool::Allocate() {
     arena_->Free(memory, block_bytes_);
     return id.status();
   }
-  if (Index(*id) >= data_.size()) data_.resize(Index(*id) + 1);
+  if (Index(*id) >= data_.size()) {
+    data_.resize(Index(*id) + 1);
+    kept_.resize(Index(*id) + 1);
+  }
   data_[Index(*id)] = memory;
   return *id;
 }
 
 void BlockPool::AddRef(BlockId id) {
+  if (kept_[Index(id)] > 0 && owners(id) == 0) --idle_;
   ids_.AddRef(id);
 }
 
 void BlockPool::Release(BlockId id) {
-  if (!ids_.Release(id)) return;
+  if (!ids_.Release(id)) {
+    if (kept_[Index(id)] > 0 && owners(id) == 0) ++idle_;
+    return;
+  }
+  Free(id);
+}
+
+void BlockPool::Keep(BlockId id) {
+  ids_.AddRef(id);
+  ++kept_[Index(id)];
+}
+
+void BlockPool::Unkeep(BlockId id) {
+  assert(kept_[Index(id)] > 0);
+  if (owners(id) == 0 && kept_[Index(id)] == 1) --idle_;
+  --kept_[Index(id)];
+  if (ids_.Release(id)) Free(id);
+}
+
+void BlockPool::Free(BlockId id) {
   arena_->Free(data_[Index(id)], block_bytes_);
   data_[Index(id)] = nullptr;
 }
 
 bool BlockPool::shared(BlockId id) const {
   return ids_.refs(id) > 1;
+}
+
+int32_t BlockPool::owners(BlockId id) const {
+  return ids_.refs(id) - kept_[Index(id)];
 }
 
 std::byte* BlockPool::data(BlockId id) const {
@@ -61,6 +88,18 @@ BlockPool& CacheMemory::pool(int64_t block_bytes) {
   std::unique_ptr<BlockPool>& pool = pools_[block_bytes];
   if (pool == nullptr) pool = std::make_unique<BlockPool>(arena_, block_bytes);
   return *pool;
+}
+
+CacheMemory::Totals CacheMemory::totals() const {
+  Totals totals;
+  for (const auto& [block_bytes, pool] : pools_) {
+    const int64_t bytes = ArenaBlockBytes(block_bytes);
+    totals.blocks += pool->live_blocks();
+    totals.idle_blocks += pool->idle_blocks();
+    totals.bytes += pool->live_blocks() * bytes;
+    totals.idle_bytes += pool->idle_blocks() * bytes;
+  }
+  return totals;
 }
 
 }  // namespace holdfast

@@ -26,7 +26,41 @@ Result<std::unique_ptr<SequenceCache>> SequenceCache::Create(const CacheConfig& 
     HF_ASSIGN_OR_RETURN(auto cache, SpanCache::Create(config, layer, sequence->memory_));
     sequence->layers_.emplace_back(std::move(cache));
   }
+  sequence->ListUnits();
   return sequence;
+}
+
+void SequenceCache::ListUnits() {
+  for (LayerCache& layer : layers_) {
+    Visit(layer, [this](auto& cache) {
+      units_.push_back(&cache);
+      if (cache.protected_rows() != nullptr) units_.push_back(cache.protected_rows());
+    });
+  }
+}
+
+Status SequenceCache::Adopt(int64_t length, const std::function<BlockId(int unit, int64_t n)>& id) {
+  HF_RETURN_IF_ERROR(CheckUsable("adopt"));
+  if (length > config_.max_context) {
+    return OutOfRange("adopt: " + std::to_string(length) + " tokens, max_context is " +
+                      std::to_string(config_.max_context));
+  }
+  for (int u = 0; u < units(); ++u) {
+    const Status taken =
+        units_[static_cast<size_t>(u)]->Adopt(length, [&id, u](int64_t n) { return id(u, n); });
+    if (taken.ok()) continue;
+    Clear();
+    return taken;
+  }
+  length_ = length;
+  return OkStatus();
+}
+
+int64_t SequenceCache::MostGrowthBytes(int64_t length, SpanCache::SharedWith who) const {
+  int64_t sum = 0;
+  for (const LayerCache& layer : layers_)
+    sum += Visit(layer, [&](const auto& cache) { return cache.MostGrowthBytes(length, who); });
+  return sum;
 }
 
 SpanCache& SequenceCache::layer(LayerId id) {
@@ -88,6 +122,7 @@ Result<std::unique_ptr<SequenceCache>> SequenceCache::Fork() const {
     });
     HF_RETURN_IF_ERROR(forked);
   }
+  copy->ListUnits();
   return copy;
 }
 
@@ -100,11 +135,8 @@ void SequenceCache::Clear() {
 
 CacheBytes SequenceCache::bytes() const {
   CacheBytes sum;
-  for (const LayerCache& layer : layers_) {
-    const CacheBytes bytes = Visit(layer, [](const auto& cache) { return cache.bytes(); });
-    sum.row_bytes += bytes.row_bytes;
-    sum.metadata_bytes += bytes.metadata_bytes;
-  }
+  for (const LayerCache& layer : layers_)
+    sum += Visit(layer, [](const auto& cache) { return cache.bytes(); });
   return sum;
 }
 

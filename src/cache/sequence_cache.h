@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <variant>
 #include <vector>
@@ -61,13 +62,26 @@ class SequenceCache {
   // their slots held the oldest rows that it could have gone back to.
   Status AbortStep();
 
+  // Sharing of blocks between sequences of one CacheMemory. A unit is a cache of rows of its own: each layer's, and its
+  // protected rows' where it has any, in ascending layer. REQUIRES storage paged.
+  int units() const { return static_cast<int>(units_.size()); }
+  const SpanCache& unit(int index) const { return *units_[static_cast<size_t>(index)]; }
+  // Begins with `length` positions whose rows others own already: id(unit, n) for each block that
+  // unit(u).NeededBlocks(length) lists. REQUIRES an empty sequence, no open step. On error it is empty again.
+  // Errors: kOutOfRange (max_context), kResourceExhausted.
+  Status Adopt(int64_t length, const std::function<BlockId(int unit, int64_t n)>& id);
+  // Sum of SpanCache::MostGrowthBytes over the layers.
+  int64_t MostGrowthBytes(int64_t length, SpanCache::SharedWith who) const;
+
  private:
   SequenceCache() = default;
+  void ListUnits();
   Status CheckUsable(const char* operation) const;
 
   CacheConfig config_;
   std::shared_ptr<CacheMemory> memory_;
   std::vector<LayerCache> layers_;
+  std::vector<SpanCache*> units_;  // of the layers
   int64_t length_ = 0;
   int64_t step_tokens_ = 0;
   int64_t steps_begun_ = 0;

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <vector>
 
@@ -74,6 +75,30 @@ class SpanCache {
   VisibleRange visible(int64_t position) const;
   // The rows kept a second time at higher precision, or null. Changed by this cache alone.
   const SpanCache* protected_rows() const { return protected_.get(); }
+  SpanCache* protected_rows() { return protected_.get(); }
+
+  // Sharing of blocks, for SequenceCache; all of it without the protected rows, which are a cache of their own.
+  // Block n holds the positions [n * block_tokens, (n + 1) * block_tokens). REQUIRES storage paged.
+  //
+  // The block, or kNone where some of its rows up to the length were given up.
+  BlockId block(int64_t n) const;
+  // The blocks that a cache of this length needs: [0, pinned) and [begin, end); they may overlap.
+  struct BlockNeed {
+    int64_t pinned = 0, begin = 0, end = 0;
+  };
+  BlockNeed NeededBlocks(int64_t length) const;
+  // Takes over `length` positions: ids(n) for every block that is needed, empty ones for slots between. REQUIRES an
+  // empty cache. On error it is empty again. Error: kResourceExhausted.
+  Status Adopt(int64_t length, const std::function<BlockId(int64_t n)>& ids);
+  int64_t AdoptBytes(int64_t length) const;  // that Adopt allocates: tables, and the empty blocks
+  // What the storage shares, or null.
+  const SharedBlocks* shared_blocks() const { return storage_->shared_blocks(); }
+
+  // Most bytes by which appends up to `length` positions can make the rows and tables grow that only this sequence
+  // owns, beyond what it owns alone now; protected rows included. kSequences: a block that only an index keeps besides
+  // counts as its own, since the index gives it up. kAnyone: it does not; then this is what the next append allocates.
+  enum class SharedWith { kSequences, kAnyone };
+  int64_t MostGrowthBytes(int64_t length, SharedWith who) const;
 
  private:
   SpanCache(const CacheConfig& config, const LayerConfig& layer, std::unique_ptr<Storage> storage,

@@ -40,6 +40,8 @@ TileGeometry MakeTileGeometry(const LayerConfig& layer);
 TileRun LocateInBlock(std::byte* base, const TileGeometry& tiles, int64_t begin_slot, int64_t rows,
                       int64_t row);
 
+class SharedBlocks;
+
 // Whether the bytes of rows about to be overwritten matter to anyone.
 enum class OldRows { kKeep, kDead };
 
@@ -59,6 +61,25 @@ class Storage {
   virtual Result<std::unique_ptr<Storage>> Fork() const = 0;
   // What is allocated now, shared blocks included. Equal to the plan's formula for the slots in use.
   virtual CacheBytes bytes() const = 0;
+  // What it will be with so many slots in use.
+  virtual CacheBytes PlanFor(int64_t slots) const = 0;
+
+  // For storages whose blocks sequences share, null for others; valid as long as the storage.
+  virtual SharedBlocks* shared_blocks() { return nullptr; }
+  const SharedBlocks* shared_blocks() const { return const_cast<Storage*>(this)->shared_blocks(); }
+};
+
+// The blocks of a storage by number: block n holds the slots [n * granule, (n + 1) * granule).
+class SharedBlocks {
+ public:
+  virtual BlockPool& pool() const = 0;
+  virtual int64_t count() const = 0;
+  virtual BlockId id(int64_t block) const = 0;
+  // Adds block count(), owned together with whoever has it already. Error: kResourceExhausted.
+  virtual Status Adopt(BlockId id) = 0;
+
+ protected:
+  ~SharedBlocks() = default;
 };
 
 struct StorageTraits {

@@ -18,7 +18,7 @@ int64_t RowsOfChunk(int64_t chunk, int64_t max_slots) {
   return std::min(kContiguousChunkRows, max_slots - chunk * kContiguousChunkRows);
 }
 
-CacheBytes Plan(const CacheConfig&, const TileGeometry& tiles, int64_t slots, int64_t max_slots) {
+CacheBytes PlanChunks(const TileGeometry& tiles, int64_t slots, int64_t max_slots) {
   CacheBytes bytes;
   const int64_t chunks = CeilDiv(slots, kContiguousChunkRows);
   if (chunks == 0) return bytes;
@@ -27,6 +27,10 @@ CacheBytes Plan(const CacheConfig&, const TileGeometry& tiles, int64_t slots, in
                     ArenaBlockBytes(tiles.BytesForRows(last));
   bytes.metadata_bytes = SlotTable<std::byte*>::BytesFor(chunks);
   return bytes;
+}
+
+CacheBytes Plan(const CacheConfig&, const TileGeometry& tiles, int64_t slots, int64_t max_slots) {
+  return PlanChunks(tiles, slots, max_slots);
 }
 
 class ContiguousStorage final : public Storage {
@@ -82,6 +86,8 @@ class ContiguousStorage final : public Storage {
     bytes.metadata_bytes = chunks_.bytes();
     return bytes;
   }
+
+  CacheBytes PlanFor(int64_t slots) const override { return PlanChunks(tiles_, slots, max_slots_); }
 
  private:
   int64_t ChunkBytes(int64_t chunk) const { return tiles_.BytesForRows(RowsOfChunk(chunk, max_slots_)); }

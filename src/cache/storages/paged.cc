@@ -16,13 +16,17 @@ namespace {
 constexpr int kMinBlockTokens = 16;
 constexpr int kMaxBlockTokens = 256;
 
-CacheBytes Plan(const CacheConfig& config, const TileGeometry& tiles, int64_t slots, int64_t) {
-  const int64_t blocks = CeilDiv(slots, config.block_tokens);
-  return {.row_bytes = blocks * ArenaBlockBytes(tiles.BytesForRows(config.block_tokens)),
+CacheBytes PlanBlocks(int64_t block_tokens, const TileGeometry& tiles, int64_t slots) {
+  const int64_t blocks = CeilDiv(slots, block_tokens);
+  return {.row_bytes = blocks * ArenaBlockBytes(tiles.BytesForRows(block_tokens)),
           .metadata_bytes = SlotTable<BlockId>::BytesFor(blocks)};
 }
 
-class PagedStorage final : public Storage {
+CacheBytes Plan(const CacheConfig& config, const TileGeometry& tiles, int64_t slots, int64_t) {
+  return PlanBlocks(config.block_tokens, tiles, slots);
+}
+
+class PagedStorage final : public Storage, public SharedBlocks {
  public:
   PagedStorage(int block_tokens, const TileGeometry& tiles, std::shared_ptr<CacheMemory> memory)
       : block_tokens_(block_tokens),
@@ -69,6 +73,18 @@ class PagedStorage final : public Storage {
   CacheBytes bytes() const override {
     return {.row_bytes = blocks_.size() * ArenaBlockBytes(pool_.block_bytes()),
             .metadata_bytes = blocks_.bytes()};
+  }
+
+  CacheBytes PlanFor(int64_t slots) const override { return PlanBlocks(block_tokens_, tiles_, slots); }
+
+  SharedBlocks* shared_blocks() override { return this; }
+  BlockPool& pool() const override { return pool_; }
+  int64_t count() const override { return blocks_.size(); }
+  BlockId id(int64_t block) const override { return blocks_[block]; }
+  Status Adopt(BlockId id) override {
+    HF_RETURN_IF_ERROR(blocks_.PushBack(id));
+    pool_.AddRef(id);
+    return OkStatus();
   }
 
  private:
