@@ -67,7 +67,8 @@ int64_t SpanCache::MostGrowthBytes(int64_t length, SharedWith who) const {
   const SlotMap& slots = plan_.slots;
   const int64_t rows = slots.granule_rows;
   const int64_t first = length_ / rows;
-  const int64_t end = std::min(CeilDiv(length, rows), first + std::max<int64_t>(blocks->count(), 1));
+  // Once around a ring that may still grow meanwhile.
+  const int64_t end = std::min(CeilDiv(length, rows), first + CeilDiv(slots.SlotsFor(length), rows));
   for (int64_t n = first; n < end; ++n) {
     const int64_t slot = slots.SlotOf(n * rows) / rows;
     if (slot >= blocks->count()) continue;
