@@ -31,6 +31,7 @@ Result<Schemes> ParseSchemes(const Eval& e, const CacheOptions& base) {
   for (const std::string& spec : SplitList(e.schemes)) {
     if (IsAutoCache(spec)) {
       if (const auto kld = ParseAutoCache(spec); !kld.ok()) return kld.status();
+      if (!base.layers.empty()) return WrongCommandLine("--kv-layers does not go with --kv-cache " + spec);
       schemes.names.push_back(spec);
       schemes.options.push_back(base);
       continue;
@@ -96,13 +97,16 @@ void PrintReport(const Eval& e, const Schemes& schemes, const QualityReport& rep
     }
     const Json json{{"context", e.context},
                     {"exact", e.exact},
+                    {"kv_layers", e.common.kv_layers},
                     {"reference", QualityJson("f16", report.reference)},
                     {"cells", cells}};
     std::printf("%s\n", ToJsonText(json).c_str());
   } else {
-    std::printf("%lld chunks of %lld tokens, %lld targets; KL divergence from f16 in nats\n",
+    std::printf("%lld chunks of %lld tokens, %lld targets; KL divergence from f16 in nats%s%s\n",
                 static_cast<long long>(report.reference.chunks), static_cast<long long>(e.context),
-                static_cast<long long>(report.reference.targets));
+                static_cast<long long>(report.reference.targets),
+                e.common.kv_layers.empty() ? "" : "; every scheme but for layers ",
+                e.common.kv_layers.c_str());
     std::printf("%-18s %10s %8s %10s %10s %9s %9s %8s %9s %10s\n", "scheme", "perplexity", "+-", "KLD mean",
                 "+-", "KLD p99", "KLD max", "same %", "B/token", "decode t/s");
     for (size_t i = 0; i < schemes.names.size(); ++i) PrintQuality(schemes.names[i], report.schemes[i]);
@@ -138,6 +142,7 @@ Status RunQuality(const Eval& e, Engine& engine, const std::string& text, const 
   how.progress = [&bar](int64_t done, int64_t total) { bar.Show(done, total); };
   CacheOptions reference = base;
   reference.k_codec = reference.v_codec = CodecId::kF16;
+  reference.layers.clear();
   reference.rotate = KvRotate::kAuto;  // what is asked for the schemes; f16 takes none
   reference.center_file.clear();
   auto report = MeasureQuality(engine, *tokens, reference, schemes.options, how);
@@ -228,6 +233,7 @@ void AddEval(CLI::App& program, Action& action) {
   auto* chunks = app->add_option("--chunks", e->chunks, "chunks from the start; 0: all")
                      ->check(CLI::Range(int64_t{0}, int64_t{1} << 40));
   e->common.AddShape(*app);
+  e->common.AddLayers(*app);
   app->add_option("--kv-cache", e->schemes, "schemes, separated by commas: f16,int8,f16:int8,auto:kld=0.01")
       ->capture_default_str();
   app->add_flag("--exact", e->exact, "weights dequantised, products in f32: measures the cache alone; slow");

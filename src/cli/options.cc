@@ -68,6 +68,12 @@ void CommonOptions::AddShape(CLI::App& app) {
       ->capture_default_str();
 }
 
+void CommonOptions::AddLayers(CLI::App& app) {
+  app.add_option("--kv-layers", kv_layers, "other codecs for some layers: 0-1=f16,2-29=aura4v2");
+  app.add_option("--kv-protect-layers", protect_layers, "keep the first and the last N layers f16")
+      ->check(CLI::Range(0, kMaxLayers));
+}
+
 void CommonOptions::AddCache(CLI::App& app) {
   AddShape(app);
   auto* both = app.add_option(
@@ -76,9 +82,7 @@ void CommonOptions::AddCache(CLI::App& app) {
       "side, within that KL divergence; default f16");
   app.add_option("--cache-type-k", type_k, "codec of K")->excludes(both);
   app.add_option("--cache-type-v", type_v, "codec of V")->excludes(both);
-  app.add_option("--kv-layers", kv_layers, "other codecs for some layers: 0-1=f16,2-29=aura4v2");
-  app.add_option("--kv-protect-layers", protect_layers, "keep the first and the last N layers f16")
-      ->check(CLI::Range(0, kMaxLayers));
+  AddLayers(app);
 }
 
 void CommonOptions::AddTwoPhase(CLI::App& app) {

@@ -37,6 +37,7 @@ struct CommonOptions {
 
   void AddModel(CLI::App& app);     // -m -t
   void AddShape(CLI::App& app);     // -c -b and what --kv-* says but for codecs
+  void AddLayers(CLI::App& app);    // codecs of some layers
   void AddCache(CLI::App& app);     // those and the codecs
   void AddTwoPhase(CLI::App& app);  // for commands that generate
   void AddJson(CLI::App& app);

@@ -53,6 +53,17 @@ class Eval(Case):
         self.assertEqual(out["cells"], [out["reference"]])
         self.assertEqual((out["cells"][0]["kld_max"], out["cells"][0]["same_top"]), (0, 1))
 
+    def test_layers_with_codecs_of_their_own_change_every_scheme_and_not_the_reference(self):
+        plain = run_json(*self.base, "f16,int8")
+        out = run_json(*self.base, "f16,int8", "--kv-layers", "0=int8")
+        self.assertEqual((plain["kv_layers"], out["kv_layers"]), ("", "0=int8"))
+        self.assertEqual(out["reference"]["nll"], plain["reference"]["nll"])
+        self.assertEqual(out["cells"][1]["nll"], plain["cells"][1]["nll"], "layer 0 is int8 anyway")
+        self.assertGreater(out["cells"][0]["kld_mean"], 0)
+        self.assertLess(out["cells"][0]["kld_mean"], out["cells"][1]["kld_mean"])
+        self.assertLess(out["cells"][0]["bytes_per_token"], plain["cells"][0]["bytes_per_token"])
+        self.assertIn("layers 0=int8", run(*self.base, "f16", "--kv-layers", "0=int8").stdout.splitlines()[0])
+
     def test_the_figures_are_the_same_for_any_batch_and_threads(self):
         keys = ("nll", "kld_mean", "kld_p99", "kld_max", "same_top")
         wanted = [run_json(*self.base, "int8")["cells"][0][k] for k in keys]
@@ -91,6 +102,9 @@ class Eval(Case):
         self.refused(2, ["eval", "-m", MODEL, "--kv-cache", "f16"], "-f")
         self.refused(2, [*self.base, "q9"], "q9")
         self.refused(2, [*self.base, ","], "--kv-cache")
+        self.refused(2, [*self.base, "f16,auto:kld=1", "--kv-layers", "0=int8"], "--kv-layers", "auto:kld=1")
+        self.refused(2, [*self.base, "f16", "--kv-layers", "0=q9"], "--kv-layers", "q9")
+        self.refused(1, [*self.base, "f16", "--kv-layers", "90=int8"], "90")
         self.refused(2, [*self.base, "f16", "--depths", "0.5"], "--needle")
         self.refused(1, [*self.base[:-5], "--context", "32000", "--kv-cache", "f16"], "32000")
 
@@ -171,7 +185,7 @@ class Matrix(Case):
         out = run_json("matrix")
         for cell in out["cells"]:
             self.assertEqual("why" in cell, cell["state"] == "refused", cell)
-            if cell["operation"] in ("append", "attend", "batch", "rewind", "fork"):
+            if cell["operation"] in ("append", "attend", "batch", "rewind", "fork", "protect"):
                 self.assertEqual(cell["state"], "exact", cell)
         self.assertIn({"layout": "window", "storage": "paged", "rows": "latent", "codec": "int8", "operation": "rewind",
                        "state": "exact"}, out["cells"])
