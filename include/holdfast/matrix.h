@@ -36,6 +36,7 @@ struct Matrix {
 //   rewind  tokens taken back and fed again give the same bits, past a window's end too
 //   fork    the copy goes on with the same bits, and so does the original
 //   rotate, center  rows are transformed before they are encoded; the same bits as for attend
+//   protect  with sinks and recent rows kept in f16 as well, what append, attend and rewind say
 // Error kInternal where a cell that was let through is not exact: a fault of ours, named. A second or so.
 Result<Matrix> CheckMatrix();
 

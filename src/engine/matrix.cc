@@ -125,6 +125,13 @@ class CellProgram {
     return Compare(own, kFork, "the original of a copy");
   }
 
+  // A second copy of some rows: planned, the same bits, and back again.
+  Status Protect() {
+    HF_RETURN_IF_ERROR(Append());
+    HF_RETURN_IF_ERROR(Attend());
+    return Rewind();
+  }
+
  private:
   int64_t OutWidth() const { return int64_t{kQueryHeads} * config_.layers[0].shape.v_dim; }
 
@@ -195,6 +202,12 @@ void Center(CacheConfig& config) {
   if (!layer.shape.v_is_prefix_of_k) layer.v_transform.center = center(layer.shape.v_dim, 4);
 }
 
+// Sinks and recent rows kept in f16 too.
+void KeepTwice(CacheConfig& config) {
+  config.layers[0].protection = {
+      .sink_tokens = 3, .recent_tokens = 20, .codecs = {CodecId::kF16, CodecId::kF16}};
+}
+
 struct Operation {
   const char* name;
   Status (CellProgram::*run)();
@@ -204,7 +217,7 @@ constexpr Operation kOperations[] = {
     {"append", &CellProgram::Append, nullptr}, {"attend", &CellProgram::Attend, nullptr},
     {"batch", &CellProgram::Batch, nullptr},   {"rewind", &CellProgram::Rewind, nullptr},
     {"fork", &CellProgram::Fork, nullptr},     {"rotate", &CellProgram::Attend, Rotate},
-    {"center", &CellProgram::Attend, Center}};
+    {"center", &CellProgram::Attend, Center},  {"protect", &CellProgram::Protect, KeepTwice}};
 
 Status RunOperation(KvRuntime& runtime, const CacheConfig& config, const Operation& operation) {
   CellProgram program(runtime, config);

@@ -22,8 +22,8 @@ TEST(Matrix, HasEveryCellOfTheListsAndEveryOneIsExactOrRefusedByTheConfiguration
     lines.insert(std::string(LayoutName(cell.layout)) + "/" + std::string(StorageName(cell.storage)) + "/" +
                  std::string(CodecName(cell.codec)) + (cell.latent ? "/latent" : ""));
   }
-  EXPECT_EQ(operations,
-            (std::set<std::string>{"append", "attend", "batch", "rewind", "fork", "rotate", "center"}));
+  EXPECT_EQ(operations, (std::set<std::string>{"append", "attend", "batch", "rewind", "fork", "rotate",
+                                               "center", "protect"}));
   const size_t cells = AllLayouts().size() * AllStorages().size() * AllCodecs().size() * 2;
   EXPECT_EQ(lines.size(), cells);
   EXPECT_EQ(matrix->cells.size(), cells * operations.size());
