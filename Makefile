@@ -5,7 +5,7 @@ CMAKE_FLAGS ?=
 GENERATE = cmake -S . -G Ninja $(CMAKE_FLAGS)
 CTEST = ctest --output-on-failure --no-tests=error
 
-.PHONY: all help setup build demo test test-real check bench bench-peers format format-check lint asan tsan layers fuzz neon install clean
+.PHONY: all help setup build demo test test-real test-clients check bench bench-peers bench-serve format format-check lint asan tsan layers fuzz neon install clean
 
 all: build
 
@@ -13,10 +13,12 @@ help:
 	@echo "make demo        install, build, fetch the default model, stream an answer, print the cache's figures"
 	@echo "make test        install, build, run every test that needs no model download"
 	@echo "make test-real   fetch both models and run the tests that need them"
+	@echo "make test-clients the server, driven by the stock openai client and Prometheus' own parser"
 	@echo "make check       the inner loop: layers and the unit tests, seconds after a small change"
 	@echo "make build       build/holdfast"
 	@echo "make bench       micro-benchmarks and the program's own bench commands"
 	@echo "make bench-peers prefill and decode against llama.cpp, in one run"
+	@echo "make bench-serve streaming clients on our server and on OpenVINO GenAI, in one run"
 	@echo "make asan tsan   the tests under AddressSanitizer + UBSan, and ThreadSanitizer"
 	@echo "make fuzz        each fuzz target for FUZZ_SECONDS (60) seconds"
 	@echo "make neon        cross-compile for aarch64 and run the kernel tests under emulation"
@@ -44,6 +46,10 @@ test-real: build
 	$(BUILD)/holdfast models fetch gemma3
 	cd $(BUILD) && $(CTEST) -L real
 
+# One test of it: CLIENT_TESTS=Chat. An interpreter that has openai and prometheus_client: CLIENT_PYTHON=.
+test-clients: build
+	tools/test_openai_client.sh $(BUILD)/holdfast $(CLIENT_TESTS)
+
 check: $(BUILD)/build.ninja layers
 	ninja -C $(BUILD) -j $(JOBS)
 	cd $(BUILD) && $(CTEST) -j $(JOBS) -LE "real|slow"
@@ -58,6 +64,13 @@ bench-peers: build
 	  $(if $(PEERS_CACHES),--caches $(PEERS_CACHES)) $(if $(PEERS_PROMPTS),--prompts $(PEERS_PROMPTS)) \
 	  $(if $(PEERS_DEPTHS),--depths $(PEERS_DEPTHS)) $(if $(PEERS_ROUNDS),--rounds $(PEERS_ROUNDS)) \
 	  $(if $(PEERS_PYTHON),--peer-python $(PEERS_PYTHON))
+
+# Parts of it: SERVE_CLIENTS=8 SERVE_SHARED=400; SERVE_ROUNDS=, SERVE_PYTHON= (an interpreter that has openvino-genai),
+# SERVE_ALSO=llama.cpp=http://127.0.0.1:8081 (a server that runs already).
+bench-serve: build
+	python3 tools/bench_serve_peers.py --holdfast $(BUILD)/holdfast $(if $(SERVE_CLIENTS),--clients $(SERVE_CLIENTS)) \
+	  $(if $(SERVE_SHARED),--shared $(SERVE_SHARED)) $(if $(SERVE_ROUNDS),--rounds $(SERVE_ROUNDS)) \
+	  $(if $(SERVE_PYTHON),--peer-python $(SERVE_PYTHON)) $(if $(SERVE_ALSO),--also $(SERVE_ALSO))
 
 format:
 	@git ls-files '*.cc' '*.h' | xargs clang-format -i
