@@ -177,9 +177,11 @@ void PrefixIndex::Remove(NodeId id) {
   assert(node.children.empty() && node.users == 0);
   Withdraw(node);
   node.siblings().erase(&node);
-  Remember(node.key);
-  // What begins like it and then goes another way has lost it too.
-  Remember(options_.key(node.parent_key(), First(node.tokens, 1)));
+  if (options_.remembered_evictions > 0) {
+    Remember(node.key);
+    // What begins like it and then goes another way has lost it too.
+    Remember(options_.key(node.parent_key(), First(node.tokens, 1)));
+  }
   if (node.parent != nullptr) Offer(*node.parent);
   if (node.root->children.empty()) roots_.erase(roots_.find(*node.root->key));
   free_ids_.push_back(id);
@@ -262,7 +264,6 @@ NodeId PrefixIndex::Candidate(int64_t now) const {
 }
 
 void PrefixIndex::Remember(const BlockKey& key) {
-  if (options_.remembered_evictions <= 0) return;
   const uint64_t number = Shortened(key);
   remembered_[number] = ++evictions_;
   remembered_order_.emplace_back(number, evictions_);
