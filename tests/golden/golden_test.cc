@@ -27,6 +27,10 @@ struct Golden {
   fs::path folder;
 };
 
+void PrintTo(const Golden& golden, std::ostream* out) {
+  *out << golden.name;
+}
+
 std::vector<Golden> AllGoldens() {
   std::vector<Golden> goldens;
   for (const auto& entry : fs::directory_iterator(fs::path(HOLDFAST_SOURCE_DIR) / "tests" / "golden")) {

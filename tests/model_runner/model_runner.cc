@@ -27,7 +27,8 @@ struct Other {
 std::string RunName(const RunOptions& o) {
   return std::string(CodecName(o.codec)) + "_" + std::string(StorageName(o.storage)) + "_" +
          (o.chunk_tokens == 0 ? "one_shot" : "chunks_of_" + std::to_string(o.chunk_tokens)) +
-         (o.with_others ? "_with_others" : "");
+         (o.with_others ? "_with_others" : "") + (o.protection.none() ? "" : "_protected") +
+         (o.sparse_v > 0.0f ? "_sparse" : "");
 }
 
 Result<std::unique_ptr<ModelRunner>> ModelRunner::Load(const std::string& path, int threads, bool exact) {
@@ -43,7 +44,11 @@ Result<std::unique_ptr<SequenceCache>> ModelRunner::NewSequence(const RunOptions
                                                                 int64_t max_context) {
   CacheConfig config;
   config.layers = CacheLayers(model().config());
-  for (LayerConfig& layer : config.layers) layer.k_codec = layer.v_codec = options.codec;
+  for (LayerConfig& layer : config.layers) {
+    layer.k_codec = layer.v_codec = options.codec;
+    layer.protection = options.protection;
+    layer.sparse_v = options.sparse_v;
+  }
   config.storage = options.storage;
   config.max_context = max_context;
   HF_RETURN_IF_ERROR(ValidateCacheConfig(config));

@@ -17,8 +17,10 @@ namespace holdfast {
 struct RunOptions {
   CodecId codec = CodecId::kF32;
   StorageId storage = StorageId::kContiguous;
-  int64_t chunk_tokens = 0;  // tokens a step; 0: all at once
-  bool with_others = false;  // three other sequences share every step
+  int64_t chunk_tokens = 0;          // tokens a step; 0: all at once
+  bool with_others = false;          // three other sequences share every step
+  ProtectionConfig protection = {};  // of every layer
+  float sparse_v = 0.0f;
 };
 std::string RunName(const RunOptions& options);
 

@@ -1,5 +1,6 @@
 // The real models' logits, bit for bit the same however their tokens are fed.
 #include <cstring>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -24,33 +25,72 @@ std::vector<int32_t> Text(const ModelRunner& runner) {
   return tokens;
 }
 
-using ReproducibleRealTest = RealModelTest;
+class ReproducibleRealTest : public RealModelTest {
+ protected:
+  void SetUp() override {
+    RealModelTest::SetUp();
+    if (IsSkipped()) return;
+    auto two_threads = ModelRunner::Load(path_, 2);
+    ASSERT_TRUE(two_threads.ok()) << two_threads.status().message();
+    auto one_thread = ModelRunner::Load(path_, 1);
+    ASSERT_TRUE(one_thread.ok()) << one_thread.status().message();
+    two_threads_ = std::move(*two_threads);
+    one_thread_ = std::move(*one_thread);
+    tokens_ = Text(*two_threads_);
+  }
+
+  std::vector<float> Logits(ModelRunner& runner, const RunOptions& options) {
+    auto logits = runner.LastLogits(tokens_, kLogits, options);
+    EXPECT_TRUE(logits.ok()) << logits.status().message();
+    return logits.ok() ? std::move(*logits) : std::vector<float>();
+  }
+
+  // The logits of the cache fed in one shot, which must be those of every other way.
+  std::vector<float> ExpectTheSameBitsHoweverFed(const RunOptions& cache) {
+    const std::vector<float> expected = Logits(*two_threads_, cache);
+    const auto expect_same = [&](ModelRunner& runner, const char* threads, StorageId storage, int64_t chunk,
+                                 bool with_others) {
+      RunOptions options = cache;
+      options.storage = storage;
+      options.chunk_tokens = chunk;
+      options.with_others = with_others;
+      EXPECT_TRUE(SameBits(Logits(runner, options), expected)) << RunName(options) << ", " << threads;
+    };
+    expect_same(*two_threads_, "two threads", StorageId::kPaged, 0, false);
+    expect_same(*two_threads_, "two threads", StorageId::kContiguous, 1, false);
+    expect_same(*two_threads_, "two threads", StorageId::kPaged, 7, false);
+    expect_same(*two_threads_, "two threads", StorageId::kContiguous, 64, false);
+    expect_same(*two_threads_, "two threads", StorageId::kPaged, 64, true);
+    expect_same(*two_threads_, "two threads", StorageId::kContiguous, 7, true);
+    expect_same(*one_thread_, "one thread", StorageId::kContiguous, 0, false);
+    expect_same(*one_thread_, "one thread", StorageId::kPaged, 64, true);
+    return expected;
+  }
+
+  static bool SameBits(const std::vector<float>& a, const std::vector<float>& b) {
+    return a.size() == b.size() && std::memcmp(a.data(), b.data(), a.size() * sizeof(float)) == 0;
+  }
+
+  std::unique_ptr<ModelRunner> two_threads_, one_thread_;
+  std::vector<int32_t> tokens_;
+};
 
 TEST_P(ReproducibleRealTest, LogitsHaveTheSameBitsHoweverTheTokensAreFed) {
-  auto two_threads = ModelRunner::Load(path_, 2);
-  ASSERT_TRUE(two_threads.ok()) << two_threads.status().message();
-  auto one_thread = ModelRunner::Load(path_, 1);
-  ASSERT_TRUE(one_thread.ok()) << one_thread.status().message();
-  const auto tokens = Text(**two_threads);
-  for (const CodecId codec : AllCodecs()) {
-    const RunOptions one_shot{codec, StorageId::kContiguous, 0, false};
-    const auto expected = (*two_threads)->LastLogits(tokens, kLogits, one_shot);
-    ASSERT_TRUE(expected.ok()) << expected.status().message();
-    const auto expect_same = [&](ModelRunner& runner, const char* threads, const RunOptions& options) {
-      const auto logits = runner.LastLogits(tokens, kLogits, options);
-      ASSERT_TRUE(logits.ok()) << logits.status().message();
-      EXPECT_EQ(std::memcmp(logits->data(), expected->data(), expected->size() * sizeof(float)), 0)
-          << RunName(options) << ", " << threads;
-    };
-    expect_same(**two_threads, "two threads", {codec, StorageId::kPaged, 0, false});
-    expect_same(**two_threads, "two threads", {codec, StorageId::kContiguous, 1, false});
-    expect_same(**two_threads, "two threads", {codec, StorageId::kPaged, 7, false});
-    expect_same(**two_threads, "two threads", {codec, StorageId::kContiguous, 64, false});
-    expect_same(**two_threads, "two threads", {codec, StorageId::kPaged, 64, true});
-    expect_same(**two_threads, "two threads", {codec, StorageId::kContiguous, 7, true});
-    expect_same(**one_thread, "one thread", one_shot);
-    expect_same(**one_thread, "one thread", {codec, StorageId::kPaged, 64, true});
-  }
+  for (const CodecId codec : AllCodecs()) ExpectTheSameBitsHoweverFed({.codec = codec});
+}
+
+TEST_P(ReproducibleRealTest, ProtectedRowsAreSeenByPositionAloneHoweverTheTokensAreFed) {
+  const RunOptions plain = {.codec = CodecId::kAffine4};
+  RunOptions cache = plain;
+  cache.protection = {.sink_tokens = 4, .recent_tokens = 50, .codecs = {CodecId::kF16, CodecId::kF16}};
+  EXPECT_FALSE(SameBits(ExpectTheSameBitsHoweverFed(cache), Logits(*two_threads_, plain)));
+}
+
+TEST_P(ReproducibleRealTest, SparseValuesAreLeftOutTheSameHoweverTheTokensAreFed) {
+  const RunOptions plain = {.codec = CodecId::kInt8};
+  RunOptions cache = plain;
+  cache.sparse_v = 1e-3f;
+  EXPECT_FALSE(SameBits(ExpectTheSameBitsHoweverFed(cache), Logits(*two_threads_, plain)));
 }
 
 INSTANTIATE_TEST_SUITE_P(All, ReproducibleRealTest, testing::ValuesIn(kRealModels), RealModelName);
