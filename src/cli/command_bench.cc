@@ -1,4 +1,4 @@
-// bench: append, attention, decode.
+// bench: append, attention, decode; `bench serve` is in command_bench_serve.cc.
 #include <cstdio>
 
 #include "cli/commands.h"
@@ -139,7 +139,7 @@ Status RunDecode(const BenchOptions& b) {
 
 void AddBench(CLI::App& program, Action& action) {
   auto b = std::make_shared<BenchOptions>();
-  CLI::App* bench = program.add_subcommand("bench", "measurements of the cache, of attention, of a model");
+  CLI::App* bench = program.add_subcommand("bench", "measurements of the cache, of attention, of a model, of a server");
   bench->require_subcommand(1);
 
   CLI::App* append =
@@ -158,6 +158,8 @@ void AddBench(CLI::App& program, Action& action) {
       ->check(CLI::Range(0, 256));
   b->common.AddJson(*attention);
   attention->callback([b, &action] { action = [b] { return RunAttention(*b); }; });
+
+  AddBenchServe(*bench, action);
 
   CLI::App* decode = bench->add_subcommand("decode", "prefill and decode of a model in tokens/s");
   b->common.AddModel(*decode);

@@ -58,13 +58,22 @@ Status Run(const BenchServe& b) {
     if (b.requests->count() == 0) load.requests = 0;
     if (b.output_tokens->count() > 0) load.max_output_tokens = load.output_tokens;
   }
+  if (load.shared_tokens > load.prompt_tokens) {
+    return WrongCommandLine("--shared-tokens " + std::to_string(load.shared_tokens) + ": must be at most --prompt-tokens, " +
+                            std::to_string(load.prompt_tokens));
+  }
   Result<LoadFigures> figures = Status(StatusCode::kInternal, "bench serve: not run");
   {
     ProgressBar bar("requests");
     load.progress = [&bar](int64_t done, int64_t total) { bar.Show(done, total); };
     figures = RunLoad(load);
   }
-  if (!figures.ok()) return figures.status();
+  if (!figures.ok()) {
+    // An option that the library refuses; a line of a trace is not one.
+    const bool is_option = figures.status().code() == StatusCode::kInvalidArgument &&
+                           figures.status().message().starts_with("bench serve: ");
+    return is_option ? WrongCommandLine(figures.status().message()) : figures.status();
+  }
   if (b.json) {
     std::printf("%s\n", ToJsonText(LoadJson(*figures)).c_str());
   } else {
@@ -87,7 +96,7 @@ void AddBenchServe(CLI::App& bench, Action& action) {
   CLI::App* app = bench.add_subcommand(
       "serve", "send streamed completions to a server and time them; any server with OpenAI's endpoints");
   const auto count = [](int64_t lowest) { return CLI::Range(lowest, int64_t{1} << 24); };
-  app->add_option("--url", load.url, "http://HOST[:PORT]")->required();
+  app->add_option("--url", load.url, "http://HOST[:PORT][/PATH]")->required();
   app->add_option("--clients", load.clients,
                   "closed loop: clients that each send one request after the other")
       ->check(CLI::Range(1, 65536))
