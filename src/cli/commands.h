@@ -15,6 +15,7 @@ void AddCalibrate(CLI::App& program, Action& action);
 void AddBench(CLI::App& program, Action& action);
 void AddPlan(CLI::App& program, Action& action);
 void AddMatrix(CLI::App& program, Action& action);
+void AddReplay(CLI::App& program, Action& action);
 void AddModels(CLI::App& program, Action& action);
 
 }  // namespace holdfast::cli

@@ -74,6 +74,7 @@ int main(int argc, char** argv) {
   AddBench(program, action);
   AddPlan(program, action);
   AddMatrix(program, action);
+  AddReplay(program, action);
   AddModels(program, action);
   RefuseEmptyValues(program);
   try {
