@@ -1,5 +1,5 @@
-// q8_0 and q4_0 store what GGML's own quantisers store: the formulas of quantize_row_q8_0_ref and
-// quantize_row_q4_0_ref (ggml-quants.c), restated plainly, block by block.
+// q8_0 stores what GGML's own quantiser stores, and so does q4_0 where a block lies on the levels of GGML's scale: the
+// formulas of quantize_row_q8_0_ref and quantize_row_q4_0_ref (ggml-quants.c), restated plainly, block by block.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -71,15 +71,31 @@ struct Format {
   int bits;
   int zero;  // of a stored K code
   Block (*quantise)(const float*, int);
+  int ggml_zero;  // of GGML's code
+  bool searched;
 };
-const Format kFormats[] = {{CodecId::kQ8_0, 8, 128, Q8_0}, {CodecId::kQ4_0, 4, 0, Q4_0}};
+const Format kFormats[] = {{CodecId::kQ8_0, 8, 128, Q8_0, 0, false}, {CodecId::kQ4_0, 4, 0, Q4_0, 8, true}};
+
+// The row as GGML would give it back.
+std::vector<float> OnLevels(const Format& format, const std::vector<float>& row) {
+  std::vector<float> to;
+  for (size_t begin = 0; begin < row.size(); begin += kBlock) {
+    const size_t n = std::min<size_t>(kBlock, row.size() - begin);
+    const Block block = format.quantise(row.data() + begin, static_cast<int>(n));
+    for (const int code : block.codes) {
+      to.push_back(static_cast<float>(code - format.ggml_zero) * F16ToF32(block.scale));
+    }
+  }
+  return to;
+}
 
 TEST(GgmlBlocks, HoldTheCodesAndScalesOfGgmlsQuantisers) {
   for (const Format& format : kFormats) {
     const Codec& codec = GetCodec(format.id);
     for (const Isa isa : SupportedIsas()) {
       for (const int dim : {32, 64, 80, 128}) {
-        for (const auto& row : Rows(dim)) {
+        for (const auto& any : Rows(dim)) {
+          const std::vector<float> row = format.searched ? OnLevels(format, any) : any;
           constexpr int kSlot = 11;
           AlignedBytes tile(codec.k_tile_bytes(dim));
           codec.kernels(isa).encode_k(row.data(), dim, kSlot, tile.data());

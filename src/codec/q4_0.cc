@@ -1,5 +1,7 @@
-// q4_0: GGML's block of 32 values with one f16 scale and codes of 0..15: value = (code - 8) * d, where d is the
-// value of largest magnitude over -8, so that this one has code 0 and needs no ninth step.
+// q4_0: GGML's block of 32 values with one f16 scale and codes of 0..15: value = (code - 8) * d. GGML's own
+// reference takes the value of largest magnitude over -8 as d, so that this one has code 0 and needs no ninth step.
+// Steps near that d are searched for one of less squared error: kept where no value is further than a whole d of
+// GGML's from its level, or seven of them from 0 (kernels/range_search.h).
 //
 // d may be negative. Weighted sums need scales that are not, so V tiles of a block with a negative d hold
 // 15 - code: (code - 8) * d = (15 - code - 8) * |d| + |d|.
@@ -27,7 +29,7 @@ struct Format {
     return scale < 0.0f ? 15 - code : code;
   }
 
-  // Half a step; a value of the other sign than the largest ends at seven steps.
+  // A step, because of the search; a value of the other sign than the largest may end at seven steps.
   static float GroupError(const float* values, int n, int /*dim*/) {
     float largest = 0.0f;
     for (int i = 0; i < n; ++i) {
@@ -38,7 +40,7 @@ struct Format {
     if (stored == 0.0f) return std::fabs(largest);
     float opposite = 0.0f;
     for (int i = 0; i < n; ++i) opposite = std::fmax(opposite, largest < 0.0f ? values[i] : -values[i]);
-    const float step = std::fmax(0.5001f * d, opposite - 7.0f * d);
+    const float step = std::fmax(1.0001f * d, opposite - 7.0f * d);
     return step + 8.0f * std::fabs(d - stored) + std::fabs(largest) * 0x1p-20f;
   }
 };

@@ -1,9 +1,20 @@
 // The kernels of q4_0, per instruction set.
 #include "codec/ggml_block_shape.h"
-#include "codec/kernels/packed_encode.h"
+#include "codec/kernels/range_search.h"
 
 namespace holdfast::HOLDFAST_ISA_NS {
 namespace {
+
+// Steps of 0.8 to 1.1 times the whole range's about the level of 0, which is 8. On Gaussian blocks the best leaves
+// 0.89 of the squared error.
+constexpr SearchRanges MakeRanges() {
+  SearchRanges ranges = {};
+  for (int i = 0; i < 16; ++i) {
+    const float step = i == 0 ? 1.0f : 0.78f + 0.02f * static_cast<float>(i);
+    ranges.Put(i, 8.0f - 8.0f * step, step);
+  }
+  return ranges;
+}
 
 struct Format {
   static constexpr PackedShape kShape = kQ4_0Shape;
@@ -17,6 +28,7 @@ struct Format {
   HF_INLINE PackedTerms Terms(F32x16 scale, F32x16 /*bias*/) { return {Abs(scale), Max(Neg(scale), Zero())}; }
 
   struct Encoder {
+    static constexpr SearchRanges kRanges = MakeRanges();
     uint16_t scale = 0;
     uint16_t bias = 0;
     float inverse = 0.0f;
@@ -47,11 +59,37 @@ struct Format {
       scale = NearestF16(d);
       reversed = F16Value(scale) < 0.0f;
       inverse = (scale & 0x7fff) == 0 ? 0.0f : 1.0f / d;
+      // A scale without all of an f16's bits is not worth a search.
+      if (n % 16 == 0 && (scale & 0x7fff) >= 0x0400) Fit(values, n, d);
     }
 
-    // min(15, trunc(value / d + 8.5)): nothing is below 0.
+    // Takes another scale than d where that is better.
+    HF_MEMBER void Fit(const float* values, int n, float d) {
+      RangeSearch<kShape.bits, kRanges> search;
+      search.n = n;
+      for (int i = 0; i < n; i += 16) {
+        Store(search.x + i, Fma(Load(values + i), Set(inverse), Set(8.0f)));
+      }
+      const auto sums = search.Search();
+      // Of values and codes that count from 8: sum x^2 / sum xy, at which a decoded block is as long as the block in
+      // the block's own direction, as aura_scale.h explains.
+      const float count = 64.0f * static_cast<float>(n);
+      const float products = sums.products - 8.0f * (sums.codes + sums.values) + count;
+      if (products <= 0.0f) return;
+      const float step = (sums.value_squares - 16.0f * sums.values + count) / products;
+      Encoder fit = *this;
+      fit.scale = NearestF16(step * d);
+      if ((fit.scale & 0x7fff) == 0 || (fit.scale & 0x7fff) >= 0x7c00) return;
+      const float stored = F16Value(fit.scale) * inverse;
+      fit.reversed = F16Value(fit.scale) < 0.0f;
+      fit.inverse = 1.0f / F16Value(fit.scale);
+      const auto codes_at = [&](int i) { return fit.Codes(Load(values + i)); };
+      if (search.Beats(stored, 8.0f - 8.0f * stored, codes_at)) *this = fit;
+    }
+
+    // min(15, trunc(value / d + 8.5)); below 0 only where a search made d smaller.
     HF_MEMBER I32x16 Codes(F32x16 values) const {
-      const F32x16 level = Add(Mul(values, Set(inverse)), Set(8.5f));
+      const F32x16 level = Max(Add(Mul(values, Set(inverse)), Set(8.5f)), Zero());
       const I32x16 nearest = RoundToI32(level);
       // Truncated: 1 less where rounding went up.
       const F32x16 up = SelectLess(level, ToF32(nearest), Set(1.0f), Zero());
