@@ -84,11 +84,23 @@ class Attention {
   void ComputeChunk(const QueryBlock& block, ChunkId id, ChunkRows* rows, const ThreadScratch& scratch,
                     const Partials& to) const;
   void AskForV(const ChunkTiles& v, int64_t v_tile_bytes) const;
-  void FoldGroup(const QueryBlock& block, int kv_head, const SplitGroup& group) const;
+  void Leave(const QueryBlock& block, int kv_head);
+  void FoldGroup(const QueryBlock& block, int kv_head) const;
   void Finish(const QueryBlock& block, int kv_head, const Partials& done) const;
-  Partials PartialOf(const SplitGroup& group, int64_t ordinal, int queries) const {
-    const int64_t at = group.partial + ordinal * queries;
+  // Of a split block's chunk.
+  Partials PartialOf(const QueryBlock& block, int kv_head, int64_t ordinal) const {
+    const SplitGroup& group = state_.plan.groups[static_cast<size_t>(block.group + kv_head)];
+    const int64_t at = group.partial + ordinal * Queries(block);
     return {state_.partial_heads() + at, state_.partial_o() + at * o_stride_};
+  }
+  int64_t QueryRow(const QueryBlock& block, int64_t token) const {
+    const QueryToken query = state_.plan.TokenOf(block, token);
+    return call_.sequences[static_cast<size_t>(query.sequence)].first_token + query.token;
+  }
+  ChunkView ViewOf(const QueryBlock& block, int64_t token, ChunkId id) const {
+    const QueryToken query = state_.plan.TokenOf(block, token);
+    return ViewOfChunk(VisibleTo(call_.sequences[static_cast<size_t>(query.sequence)], query.token, id.kept),
+                       id.chunk);
   }
   int Queries(const QueryBlock& block) const { return static_cast<int>(block.tokens) * group_; }
 
@@ -167,8 +179,6 @@ void Attention::RunTask(const AttentionTask& task, const ThreadScratch& scratch)
   const QueryBlock& block = state_.plan.blocks[static_cast<size_t>(task.block)];
   const int queries = Queries(block);
   const bool split = block.group >= 0;
-  const int64_t index = block.group + task.kv_head;
-  const SplitGroup group = split ? state_.plan.groups[static_cast<size_t>(index)] : SplitGroup{};
   const Partials run = {scratch.run_heads, scratch.run_o};
   const Partials one = {scratch.chunk_heads, scratch.chunk_o};
   PrepareQueries(block, task.kv_head, scratch);
@@ -185,23 +195,33 @@ void Attention::RunTask(const AttentionTask& task, const ThreadScratch& scratch)
     // A split block leaves each chunk's partial; otherwise, as merge(empty, x) = x, the first is the running
     // one.
     ComputeChunk(block, ChunkAt(block, c), &here, scratch,
-                 split    ? PartialOf(group, c, queries)
+                 split    ? PartialOf(block, task.kv_head, c)
                  : c == 0 ? run
                           : one);
     if (!split && c > 0) softmax_.merge(run.heads, run.o, one.heads, one.o, queries, o_stride_);
   }
   if (!split) {
     Finish(block, task.kv_head, run);
-  } else if (state_.left(index).fetch_sub(1, std::memory_order_acq_rel) == 1) {
-    FoldGroup(block, task.kv_head, group);  // whoever ends last sees the others' partials
+  } else if (block.several_sequences()) {
+    for (int64_t i = 0; i < block.tokens; ++i) {
+      const int32_t member = state_.plan.members[static_cast<size_t>(block.first_member + i)];
+      Leave(state_.plan.blocks[static_cast<size_t>(member)], task.kv_head);
+    }
+  } else {
+    Leave(block, task.kv_head);
   }
+}
+
+// One task fewer; whoever ends last sees the others' partials.
+void Attention::Leave(const QueryBlock& block, int kv_head) {
+  if (state_.left(block.group + kv_head).fetch_sub(1, std::memory_order_acq_rel) == 1)
+    FoldGroup(block, kv_head);
 }
 
 void Attention::PrepareQueries(const QueryBlock& block, int kv_head, const ThreadScratch& scratch) const {
   const int k_dim = call_.shape.k_dim;
-  const int64_t first = call_.sequences[static_cast<size_t>(block.sequence)].first_token + block.token;
   for (int i = 0; i < Queries(block); ++i) {
-    const int64_t row = (first + i / group_) * call_.q_heads + kv_head * group_ + i % group_;
+    const int64_t row = QueryRow(block, i / group_) * call_.q_heads + kv_head * group_ + i % group_;
     const float* query = call_.q + row * k_dim;
     // A codec that quantises the query could lose a NaN on the way, so it is noticed here.
     scratch.poisoned[i] = !softmax_.all_finite(query, k_dim);
@@ -230,8 +250,8 @@ void Attention::Locate(const QueryBlock& block, int kv_head, ChunkId id, ChunkRo
   const AttentionSequence& sequence = call_.sequences[static_cast<size_t>(block.sequence)];
   int begin = kChunkRows;
   int end = 0;
-  for (int64_t t = block.token; t < block.token + block.tokens; ++t) {
-    const ChunkView view = ViewOfChunk(VisibleTo(sequence, t, id.kept), id.chunk);
+  for (int64_t t = 0; t < block.tokens; ++t) {
+    const ChunkView view = ViewOf(block, t, id);
     if (view.empty()) continue;
     begin = std::min(begin, view.begin0 < view.end0 ? view.begin0 : view.begin1);
     end = std::max({end, view.end0, view.end1});
@@ -257,11 +277,9 @@ void Attention::AskForV(const ChunkTiles& v, int64_t v_tile_bytes) const {
 // Leaves the chunk's weights in scratch.scores. REQUIRES rows that some query sees.
 void Attention::ScoreChunk(const QueryBlock& block, ChunkId id, const ChunkRows& rows,
                            const ThreadScratch& scratch, PartialHead* heads) const {
-  const AttentionSequence& sequence = call_.sequences[static_cast<size_t>(block.sequence)];
   const int queries = Queries(block);
   for (int64_t t = 0; t < block.tokens; ++t) {
-    std::fill_n(scratch.views + t * group_, group_,
-                ViewOfChunk(VisibleTo(sequence, block.token + t, id.kept), id.chunk));
+    std::fill_n(scratch.views + t * group_, group_, ViewOf(block, t, id));
   }
   const Part& part = PartOf(id);
   part.key.score(PreparedFor(id.kept, scratch), queries, part.k_format, rows.k, scratch.scores);
@@ -309,25 +327,37 @@ void Attention::ComputeChunk(const QueryBlock& block, ChunkId id, ChunkRows* row
                         latent_ ? rows->k : rows->v, to.o, o_stride_);
 }
 
-void Attention::FoldGroup(const QueryBlock& block, int kv_head, const SplitGroup& group) const {
+// In ascending chunks: those of the block before, of which this one's queries are a part, then its own.
+void Attention::FoldGroup(const QueryBlock& block, int kv_head) const {
   const int queries = Queries(block);
-  const Partials first = PartialOf(group, 0, queries);
-  for (int64_t c = 1; c < block.chunk_count(); ++c) {
-    const Partials one = PartialOf(group, c, queries);
-    softmax_.merge(first.heads, first.o, one.heads, one.o, queries, o_stride_);
+  std::optional<Partials> first;
+  const auto fold = [&](const Partials& one) {
+    if (!first) {
+      first = one;
+    } else {
+      softmax_.merge(first->heads, first->o, one.heads, one.o, queries, o_stride_);
+    }
+  };
+  if (block.prefix >= 0) {
+    const QueryBlock& before = state_.plan.blocks[static_cast<size_t>(block.prefix)];
+    const int64_t skip = int64_t{block.prefix_token} * group_;
+    for (int64_t c = 0; c < before.chunk_count(); ++c) {
+      const Partials all = PartialOf(before, kv_head, c);
+      fold({all.heads + skip, all.o + skip * o_stride_});
+    }
   }
-  Finish(block, kv_head, first);
+  for (int64_t c = 0; c < block.chunk_count(); ++c) fold(PartialOf(block, kv_head, c));
+  Finish(block, kv_head, *first);
 }
 
 void Attention::Finish(const QueryBlock& block, int kv_head, const Partials& done) const {
   const int v_dim = call_.shape.v_dim;
   const float* center = call_.v_center == nullptr ? nullptr : call_.v_center + int64_t{kv_head} * v_dim;
-  const int64_t first = call_.sequences[static_cast<size_t>(block.sequence)].first_token + block.token;
   for (int i = 0; i < Queries(block); ++i) {
     const int head = kv_head * group_ + i % group_;
     const float sink_m =
         call_.rule.sink_logits == nullptr ? kEmptyMax : kLog2E * call_.rule.sink_logits[head];
-    float* out = call_.out + ((first + i / group_) * call_.q_heads + head) * v_dim;
+    float* out = call_.out + (QueryRow(block, i / group_) * call_.q_heads + head) * v_dim;
     softmax_.finish(done.heads[i], done.o + i * o_stride_, sink_m, center, v_dim, out);
   }
 }

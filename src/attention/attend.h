@@ -50,6 +50,8 @@ struct AttentionCall {
   // its chunk of 256 positions, or over what the query sees of the first 256 positions (the attention sink is
   // there), whichever is more. So a row's share of the whole is below it too. 0: exact.
   float sparse_v = 0.0f;
+  // Score rows that several sequences share in memory once for all of them, where that saves work. Changes no bit.
+  bool cascade = true;
   std::span<const AttentionSequence> sequences;
   const float* q = nullptr;  // [tokens, q_heads, k_dim]
   float* out = nullptr;      // [tokens, q_heads, v_dim]

@@ -22,16 +22,30 @@ struct ChunkSet {
   int64_t At(int64_t ordinal) const { return ordinal < sink_end ? ordinal : begin + (ordinal - sink_end); }
 };
 
-// Successive query tokens of one sequence; with all query heads of one KV head they are a set of queries that
-// the kernels see together. Query i of the set is token i / G, head i % G of the KV head's G.
-struct QueryBlock {
+// One of a sequence's query tokens.
+struct QueryToken {
   int32_t sequence = 0;
-  int64_t token = 0;  // of the sequence's queries
+  int64_t token = 0;
+};
+
+// Successive query tokens of one sequence, or one token each of several sequences that share the block's chunks in
+// memory; with all query heads of one KV head they are a set of queries that the kernels see together. Query i of the set
+// is token i / G, head i % G of the KV head's G.
+struct QueryBlock {
+  int32_t sequence = 0;  // of the first token
+  int64_t token = 0;     // of the sequence's queries
   int64_t tokens = 0;
   ChunkSet chunks;
   ChunkSet protected_chunks;  // folded after the others
   int64_t work = 0;           // multiply-adds of one KV head
   int32_t group = -1;         // first of its kv_heads split groups, or -1: one task a KV head
+  // Of several sequences: token i is that of the block plan.members[first_member + i], whose chunks come after.
+  int64_t first_member = -1;
+  // Where such a block comes before this one: its index, and which of its tokens is this one's.
+  int32_t prefix = -1;
+  int32_t prefix_token = 0;
+
+  bool several_sequences() const { return first_member >= 0; }
 
   int64_t chunk_count() const { return chunks.count() + protected_chunks.count(); }
 };
@@ -47,7 +61,7 @@ struct AttentionTask {
 // A (block, KV head) whose chunks are spread over several tasks: each chunk leaves a partial, and the task
 // that ends last folds them in ascending order.
 struct SplitGroup {
-  int32_t tasks = 0;
+  int32_t tasks = 0;    // its own and those of the block before it
   int64_t partial = 0;  // index of its first partial: chunk ordinal c, query i is partial + c * queries + i
 };
 
@@ -55,11 +69,18 @@ struct AttentionPlan {
   std::vector<QueryBlock> blocks;
   std::vector<AttentionTask> tasks;  // the longest first, so that none is left over at the end
   std::vector<SplitGroup> groups;
-  int64_t max_queries = 0;  // of one task
-  int64_t partials = 0;     // of all groups
-  int64_t work = 0;         // multiply-adds of the whole call
+  std::vector<int32_t> members;  // blocks that share a block before them
+  int64_t max_queries = 0;       // of one task
+  int64_t partials = 0;          // of all groups
+  int64_t work = 0;              // multiply-adds of the whole call
 
   int64_t bytes() const;
+  QueryToken TokenOf(const QueryBlock& block, int64_t i) const {
+    if (!block.several_sequences()) return {block.sequence, block.token + i};
+    const QueryBlock& member =
+        blocks[static_cast<size_t>(members[static_cast<size_t>(block.first_member + i)])];
+    return {member.sequence, member.token};
+  }
 };
 
 // Below this many multiply-adds a call runs on its caller: waking a thread would cost more than it brings.

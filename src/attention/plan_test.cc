@@ -2,8 +2,10 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <set>
 #include <tuple>
+#include <vector>
 
 #include "attention/testing_rows.h"
 
@@ -61,9 +63,10 @@ TEST_P(PlanCoverageTest, EveryChunkThatAQueryHeadSeesIsInExactlyOneTask) {
     std::set<std::tuple<int, int64_t, int, int64_t>> done;  // sequence, token, KV head, chunk
     for (const AttentionTask& task : plan.tasks) {
       const QueryBlock& block = plan.blocks[static_cast<size_t>(task.block)];
-      for (int64_t t = block.token; t < block.token + block.tokens; ++t) {
+      for (int64_t i = 0; i < block.tokens; ++i) {
+        const QueryToken query = plan.TokenOf(block, i);
         for (int64_t c = task.first; c < task.first + task.count; ++c) {
-          ASSERT_TRUE(done.insert({block.sequence, t, task.kv_head, block.chunks.At(c)}).second);
+          ASSERT_TRUE(done.insert({query.sequence, query.token, task.kv_head, block.chunks.At(c)}).second);
         }
       }
     }
@@ -95,6 +98,26 @@ TEST(PlanTest, LongDecodeIsSpreadOverThreadsAndShortDecodeIsNot) {
   BuildPlan(short_call.Call(nullptr), 2, &plan);
   EXPECT_EQ(plan.tasks.size(), 3u);
   EXPECT_LT(plan.work, kInlineWork);
+}
+
+TEST(PlanTest, ThreadsThatTakeThePartsOfALongDecodeEndTogether) {
+  TestGeometry geometry;
+  geometry.shape = {64, 64, false};
+  geometry.q_heads = 12;
+  geometry.kv_heads = 3;
+  TestCall call(geometry, {{8192, 1}}, 1);
+  for (const int threads : {2, 3, 8}) {
+    AttentionPlan plan;
+    BuildPlan(call.Call(nullptr), threads, &plan);
+    std::vector<int64_t> busy(static_cast<size_t>(threads));
+    int64_t all = 0;
+    for (const AttentionTask& task : plan.tasks) {
+      *std::min_element(busy.begin(), busy.end()) += task.count;
+      all += task.count;
+    }
+    EXPECT_EQ(all, 3 * 8192 / kChunkRows);
+    EXPECT_LE(*std::max_element(busy.begin(), busy.end()), all / threads + 2) << threads << " threads";
+  }
 }
 
 TEST(PlanTest, PrefillHandsOutTheLongestTasksFirst) {

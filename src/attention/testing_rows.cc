@@ -177,6 +177,36 @@ void TestCall::Scatter(uint64_t seed) {
   }
 }
 
+Span TestCall::Part(const Span& span, int64_t begin, int64_t end) const {
+  Span part = span;
+  part.begin = std::max(span.begin, begin);
+  part.rows = std::min(span.end(), end) - part.begin;
+  const int64_t tiles = part.begin / kTileRows - span.begin / kTileRows;
+  part.k += tiles * k_tile_bytes_;
+  if (part.v != nullptr) part.v += tiles * v_tile_bytes_;
+  return part;
+}
+
+std::vector<Span> TestCall::InBlocks(const std::vector<Span>& spans) const {
+  constexpr int64_t kBlock = 32;
+  std::vector<Span> blocks;
+  for (const Span& span : spans) {
+    for (int64_t begin = span.begin / kBlock * kBlock; begin < span.end(); begin += kBlock)
+      blocks.push_back(Part(span, begin, begin + kBlock));
+  }
+  return blocks;
+}
+
+void TestCall::ShareRows(size_t sequence, size_t with, int64_t rows) {
+  rows_[with].spans = InBlocks(rows_[with].spans);
+  std::vector<Span> spans;
+  for (const Span& span : rows_[with].spans)
+    if (span.begin < rows) spans.push_back(Part(span, 0, rows));
+  for (const Span& span : InBlocks(rows_[sequence].spans))
+    if (span.end() > rows) spans.push_back(Part(span, rows, span.end()));
+  rows_[sequence].spans = std::move(spans);
+}
+
 AttentionCall TestCall::Call(float* out) {
   sequences_.clear();
   for (const Rows& rows : rows_) {
@@ -194,6 +224,7 @@ AttentionCall TestCall::Call(float* out) {
     call.k_center = k_centers_.data();
     call.v_center = v_centers_.data();
   }
+  call.cascade = cascade;
   call.sequences = sequences_;
   call.q = q_.data();
   call.out = out;

@@ -45,6 +45,10 @@ class TestCall {
   // overwritten.
   void Scatter(uint64_t seed);
 
+  // From now on the first `rows` positions of a sequence, a multiple of 16, lie where those of another do; all of
+  // both then in spans of a block each, as a paged storage has them.
+  void ShareRows(size_t sequence, size_t with, int64_t rows);
+
   // Output [tokens, q_heads, v_dim], `step` tokens of a sequence a call (0: all sequences in one call).
   std::vector<float> Run(Isa isa, int threads, int64_t step = 0);
   std::vector<float> Reference();
@@ -52,6 +56,7 @@ class TestCall {
   std::vector<float>& q() { return q_; }
   std::vector<float>& sink_logits() { return sink_logits_; }
   std::vector<VisibleRange>& visible(size_t sequence) { return rows_[sequence].visible; }
+  bool cascade = true;  // of the calls that are made
   AttentionCall Call(float* out);
   int64_t tokens() const { return tokens_; }
 
@@ -64,6 +69,9 @@ class TestCall {
     std::vector<VisibleRange> visible;
   };
   void Encode(Rows& rows);
+  // The part of a span within [begin, end), both multiples of 16.
+  Span Part(const Span& span, int64_t begin, int64_t end) const;
+  std::vector<Span> InBlocks(const std::vector<Span>& spans) const;
   // A copy of `count` tiles of a run of tiles, all heads, in memory of its own.
   Span CopyTiles(Rows& rows, const Span& whole, int64_t tile, int64_t count);
   void Spoil(const Rows& rows, const Span& span, int64_t tile, int64_t count);

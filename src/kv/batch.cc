@@ -49,6 +49,7 @@ struct KvBatch::State {
   Isa isa = Isa::kScalar;
   LayerTransform transform;  // of the layer at hand
   const KvRowSink* row_sink = nullptr;
+  bool cascade = true;
 
   // Of one round of one layer.
   std::vector<int64_t> done;  // [slices]
@@ -125,6 +126,10 @@ Status KvBatch::Attend(LayerId layer, int q_heads, const float* q, const float* 
 
 void KvBatch::SetRowSink(const KvRowSink* sink) {
   state_->row_sink = sink;
+}
+
+void KvBatch::SetCascade(bool cascade) {
+  state_->cascade = cascade;
 }
 
 Status KvBatch::Commit() {
@@ -264,6 +269,7 @@ Status KvBatch::State::AttendPieces(LayerId layer, int q_heads, const LayerTrans
                           .q = rows.q,
                           .out = out};
     call.sparse_v = config.sparse_v;
+    call.cascade = cascade;
     if (!config.protection.none()) call.protected_codecs = config.protection.codecs;
     HF_RETURN_IF_ERROR(holdfast::Attend(call, isa, *workspace, *pool));
   }

@@ -57,6 +57,10 @@ class KvBatch {
   // outlive the batch; null: none.
   void SetRowSink(const KvRowSink* sink);
 
+  // Whether rows that several sequences share are scored once for all of them where that saves work. Changes no bit; on
+  // from the start.
+  void SetCascade(bool cascade);
+
   // Advances every sequence. Error kFailedPrecondition if a layer was not attended, the batch was aborted, or
   // a sequence was cleared since Begin (names the slice; the batch is aborted, no sequence advances).
   Status Commit();
