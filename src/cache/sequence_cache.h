@@ -66,6 +66,7 @@ class SequenceCache {
   // protected rows' where it has any, in ascending layer. REQUIRES storage paged.
   int units() const { return static_cast<int>(units_.size()); }
   const SpanCache& unit(int index) const { return *units_[static_cast<size_t>(index)]; }
+  SpanCache& unit(int index) { return *units_[static_cast<size_t>(index)]; }
   // Begins with `length` positions whose rows others own already: id(unit, n) for each block that
   // unit(u).NeededBlocks(length) lists. REQUIRES an empty sequence, no open step. On error it is empty again.
   // Errors: kOutOfRange (max_context), kResourceExhausted.

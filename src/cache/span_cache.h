@@ -90,6 +90,8 @@ class SpanCache {
   // Takes over `length` positions: ids(n) for every block that is needed, empty ones for slots between. REQUIRES an
   // empty cache. On error it is empty again. Error: kResourceExhausted.
   Status Adopt(int64_t length, const std::function<BlockId(int64_t n)>& ids);
+  // Takes `id`, a block with the same rows that others own or keep, in place of its own. REQUIRES block(n) != kNone.
+  void ShareBlock(int64_t n, BlockId id);
   int64_t AdoptBytes(int64_t length) const;  // that Adopt allocates: tables, and the empty blocks
   // What the storage shares, or null.
   const SharedBlocks* shared_blocks() const { return storage_->shared_blocks(); }

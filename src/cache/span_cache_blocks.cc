@@ -48,6 +48,12 @@ Status SpanCache::Adopt(int64_t length, const std::function<BlockId(int64_t n)>&
   return OkStatus();
 }
 
+void SpanCache::ShareBlock(int64_t n, BlockId id) {
+  assert(block(n) != BlockId::kNone);
+  const SlotMap& slots = plan_.slots;
+  storage_->shared_blocks()->Replace(slots.SlotOf(n * slots.granule_rows) / slots.granule_rows, id);
+}
+
 int64_t SpanCache::AdoptBytes(int64_t length) const {
   const CacheBytes planned = storage_->PlanFor(plan_.slots.SlotsFor(length));
   const BlockNeed need = NeededBlocks(length);

@@ -77,6 +77,8 @@ class SharedBlocks {
   virtual BlockId id(int64_t block) const = 0;
   // Adds block count(), owned together with whoever has it already. Error: kResourceExhausted.
   virtual Status Adopt(BlockId id) = 0;
+  // Gives up block `block` for one with the same rows, owned together with whoever has it.
+  virtual void Replace(int64_t block, BlockId id) = 0;
 
  protected:
   ~SharedBlocks() = default;

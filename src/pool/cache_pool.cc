@@ -60,10 +60,11 @@ Status CachePool::State::Init() {
             kMostRemembered, options.budget_bytes / kRememberedShare / PrefixIndex::kRememberedBytes);
       }
       prefixes = std::make_unique<PrefixStore>(index, std::move(pools), std::move(ring), options.prefix_ttl);
+      index_base_bytes = prefixes->bytes() + index.remembered_evictions * PrefixIndex::kRememberedBytes;
     }
   }
   if (options.budget_bytes == 0) return OkStatus();
-  const int64_t least = shape->MostGrowthBytes(1, SharedWith::kAnyone) + IndexBytesFor(1) + IndexBytes();
+  const int64_t least = shape->MostGrowthBytes(1, SharedWith::kAnyone) + IndexBytesFor(1) + index_base_bytes;
   if (least > rows_budget) {
     return ResourceExhausted("pool: the budget of " + BytesText(options.budget_bytes) +
                              " less the scratch of " + BytesText(options.scratch_bytes) +
@@ -103,6 +104,12 @@ CachePool::State::Sequence& CachePool::State::Take(std::unique_ptr<SequenceCache
   return s;
 }
 
+void CachePool::State::BeginAnew(Sequence& s) {
+  for (const NodeId node : s.nodes) prefixes->index().RemoveUser(node);
+  s.nodes.clear();
+  s.cache->Clear();
+}
+
 void CachePool::State::Release(Sequence& s) {
   for (const NodeId node : s.nodes) prefixes->index().RemoveUser(node);
   s = Sequence{};
@@ -132,6 +139,14 @@ Result<Opened> CachePool::Open(const OpenRequest& request, int64_t now) {
     if (usable > 0) room = state.Adopt(s, match, usable, now);
   }
   if (room.ok()) room = state.CheckCommitted("admit");
+  // Alone it always has room, if not beside what it would share: then that gives way.
+  if (!room.ok() && state.open == 1 && receipt.reused_tokens > 0) {
+    state.BeginAnew(s);
+    receipt.reused_tokens = receipt.position = 0;
+    receipt.miss = MissCause::kEvicted;
+    receipt.message = "what is stored leaves no room for the rest of the request";
+    room = state.CheckCommitted("admit");
+  }
   if (!room.ok()) {
     state.Release(s);
     return room;
@@ -181,7 +196,6 @@ Status CachePool::Grow(SequenceHandle handle, int64_t tokens) {
 Status CachePool::BeginStep(std::span<const StepSlice> slices, int64_t now) {
   State& state = *state_;
   assert(!state.in_step);
-  int64_t bytes = 0;
   for (const StepSlice& slice : slices) {
     HF_ASSIGN_OR_RETURN(const State::Sequence* s, state.Find("step", slice.handle));
     const int64_t length = s->cache->length() + slice.tokens;
@@ -190,11 +204,21 @@ Status CachePool::BeginStep(std::span<const StepSlice> slices, int64_t now) {
                                 " grows to " + std::to_string(length) + " tokens, reserved are " +
                                 std::to_string(s->reserved));
     }
-    bytes += s->cache->MostGrowthBytes(length, SharedWith::kAnyone);
   }
-  if (!state.EvictFor(bytes, now)) {
-    return ResourceExhausted("step: " + BytesText(bytes) + " more than the " + BytesText(state.UsageBytes()) +
-                             " in use pass the budget of " + std::to_string(state.options.budget_bytes));
+  // Computed anew after each eviction: a block that the index gives up need not be copied before it is written.
+  const auto growth = [&] {
+    int64_t bytes = 0;
+    for (const StepSlice& slice : slices) {
+      const SequenceCache& cache = *state.slots[static_cast<size_t>(slice.handle.slot)].cache;
+      bytes += cache.MostGrowthBytes(cache.length() + slice.tokens, SharedWith::kAnyone);
+    }
+    return bytes;
+  };
+  while (state.options.budget_bytes != 0 && state.UsageBytes() + growth() > state.options.budget_bytes) {
+    if (state.prefixes != nullptr && state.prefixes->EvictOne(now)) continue;
+    return ResourceExhausted("step: " + BytesText(growth()) + " more than the " +
+                             BytesText(state.UsageBytes()) + " in use pass the budget of " +
+                             std::to_string(state.options.budget_bytes));
   }
   state.in_step = true;
   return OkStatus();

@@ -44,6 +44,7 @@ struct CachePool::State {
   std::vector<Sequence> slots;
   std::map<NodeId, PinnedChain> pinned;  // by the last node
   int64_t pinned_bytes = 0;
+  int64_t index_base_bytes = 0;  // most that the index has but for its nodes
   int64_t last_id = 0;
   int64_t open = 0;
   int64_t block_total = 0;
@@ -65,6 +66,7 @@ struct CachePool::State {
   bool EvictFor(int64_t bytes, int64_t now);
   Sequence& Take(std::unique_ptr<SequenceCache> cache, const BlockKey& root, int64_t reserve);
   SequenceHandle HandleOf(const Sequence& s) const { return {static_cast<int32_t>(&s - slots.data()), s.id}; }
+  void BeginAnew(Sequence& s);  // as if it had reused nothing
   void Release(Sequence& s);
   Status Adopt(Sequence& s, const PrefixIndex::Match& match, int64_t length, int64_t now);
   Receipt Explain(const OpenRequest& request, const BlockKey& root, const PrefixIndex::Match& match,

@@ -23,7 +23,7 @@ Status CachePool::CheckEverFits(int64_t tokens) const {
   }
   if (o.budget_bytes == 0) return OkStatus();
   const int64_t need = state_->shape->MostGrowthBytes(tokens, SharedWith::kSequences) +
-                       state_->IndexBytesFor(tokens) + o.scratch_bytes;
+                       state_->IndexBytesFor(tokens) + state_->index_base_bytes + o.scratch_bytes;
   if (need <= o.budget_bytes) return OkStatus();
   return OutOfRange("admit: " + std::to_string(tokens) + " tokens take " + BytesText(need) +
                     " with the scratch of " + BytesText(o.scratch_bytes) + ", the budget is " +
@@ -33,7 +33,8 @@ Status CachePool::CheckEverFits(int64_t tokens) const {
 // What running sequences own and what they may still take: never more than the budget.
 int64_t CachePool::State::CommittedBytes() const {
   const CacheMemory::Totals blocks = memory->totals();
-  int64_t sum = options.scratch_bytes + pinned_bytes + memory->allocated_bytes() - blocks.idle_bytes;
+  int64_t sum =
+      options.scratch_bytes + index_base_bytes + pinned_bytes + memory->allocated_bytes() - blocks.idle_bytes;
   for (const Sequence& s : slots) {
     if (s.id == SequenceId::kNone) continue;
     sum += IndexBytesFor(s.reserved) + s.cache->MostGrowthBytes(s.reserved, SharedWith::kSequences);

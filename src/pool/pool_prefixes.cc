@@ -30,7 +30,22 @@ Status CachePool::State::Adopt(Sequence& s, const PrefixIndex::Match& match, int
   // Blocks of a ring that nobody needs, and the tables.
   int64_t bytes = 0;
   for (int u = 0; u < shape->units(); ++u) bytes += shape->unit(u).AdoptBytes(length);
-  if (!EvictFor(bytes, now)) {
+  // The windows' blocks that it is about to take over must not be what is given up for the rest; others may.
+  int64_t begin = blocks, pinned_end = 0;
+  for (int u = 0; u < shape->units(); ++u) {
+    if (shape->unit(u).config().layout.id == LayoutId::kFull) continue;
+    const SpanCache::BlockNeed need = shape->unit(u).NeededBlocks(length);
+    begin = std::min(begin, need.begin);
+    pinned_end = std::max(pinned_end, need.pinned);
+  }
+  const auto sinks = used.first(static_cast<size_t>(std::min(pinned_end, begin)));
+  const auto windows = used.subspan(static_cast<size_t>(begin));
+  prefixes->HoldWindows(sinks, true);
+  prefixes->HoldWindows(windows, true);
+  const bool room = EvictFor(bytes, now);
+  prefixes->HoldWindows(windows, false);
+  prefixes->HoldWindows(sinks, false);
+  if (!room) {
     return ResourceExhausted("admit: no room for the tables of " + std::to_string(length) + " shared tokens");
   }
   HF_RETURN_IF_ERROR(s.cache->Adopt(
@@ -117,6 +132,7 @@ Status CachePool::Publish(SequenceHandle handle, std::span<const int32_t> tokens
   for (auto n = static_cast<int64_t>(s->nodes.size()); n < length / rows; ++n) {
     if (!state.EvictFor(prefixes.NodeBytes(), now)) return OkStatus();  // sharing gives way to what runs
     const NodeId node = keep(n, rows);
+    prefixes.ShareKept(node, *s->cache, n);
     prefixes.index().AddUser(node);
     s->nodes.push_back(node);
   }

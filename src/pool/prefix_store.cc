@@ -74,6 +74,15 @@ NodeId PrefixStore::Keep(const BlockKey& root, NodeId parent, std::span<const in
   return added.id;
 }
 
+void PrefixStore::ShareKept(NodeId node, SequenceCache& sequence, int64_t n) const {
+  for (int u = 0; u < sequence.units(); ++u) {
+    if (ring_[static_cast<size_t>(u)]) continue;  // will be written again, by each
+    const BlockId kept = block(node, u);
+    const BlockId own = sequence.unit(u).block(n);
+    if (kept != BlockId::kNone && own != BlockId::kNone && kept != own) sequence.unit(u).ShareBlock(n, kept);
+  }
+}
+
 void PrefixStore::Touch(NodeId id, int64_t now) {
   index_.Touch(id, now);
   if (ttl_ > 0) index_.SetExpiry(id, now + ttl_);

@@ -33,6 +33,9 @@ class PrefixStore {
   int64_t Usable(const PrefixIndex::Match& match, int64_t limit, const SequenceCache& shape) const;
   BlockId block(NodeId node, int unit) const;
 
+  // Where two have computed the same full block the second takes over what full layers keep of it, and gives up its own:
+  // so that a node that is used keeps no block of a full layer that nobody owns. Block n of `sequence`.
+  void ShareKept(NodeId node, SequenceCache& sequence, int64_t n) const;
   // Keeps `sequence`'s block n as the node of these tokens after `parent`. kNone where the node is not there yet and
   // !may_add. The node has no user of its own by it.
   NodeId Keep(const BlockKey& root, NodeId parent, std::span<const int32_t> tokens,

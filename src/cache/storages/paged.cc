@@ -86,6 +86,11 @@ class PagedStorage final : public Storage, public SharedBlocks {
     pool_.AddRef(id);
     return OkStatus();
   }
+  void Replace(int64_t block, BlockId id) override {
+    pool_.AddRef(id);
+    pool_.Release(blocks_[block]);
+    blocks_[block] = id;
+  }
 
  private:
   Status AddBlock() {
