@@ -75,6 +75,9 @@ class Program {
  private:
   int Below(int limit) { return static_cast<int>(random_() % static_cast<uint32_t>(limit)); }
 
+  // Coarse, so that many are equal.
+  int64_t Age() const { return now_ / 8; }
+
   // Few different tokens, so that sequences share beginnings of every length.
   Tokens Sequence() {
     Tokens tokens(static_cast<size_t>(1 + Below(4 * block_ + 2)));
@@ -100,7 +103,7 @@ class Program {
     for (size_t at = 0; at < tokens.size(); at += static_cast<size_t>(block_)) {
       const size_t own = std::min(static_cast<size_t>(block_), tokens.size() - at);
       const Tokens whole(tokens.begin(), tokens.begin() + static_cast<ptrdiff_t>(at + own));
-      const auto added = index_.Add(RootOf(tenant), parent, std::span(tokens).subspan(at, own), now_);
+      const auto added = index_.Add(RootOf(tenant), parent, std::span(tokens).subspan(at, own), Age());
       const auto same = std::find_if(stored_.begin(), stored_.end(), [&](const Stored& s) {
         return s.tenant == tenant && s.sequence == whole;
       });
@@ -110,7 +113,7 @@ class Program {
       } else {
         ASSERT_EQ(ById(added.id), nullptr) << "a number in use";
         ASSERT_EQ(added.superseded, Superseded(tenant, whole, static_cast<int64_t>(own), parent));
-        stored_.push_back({tenant, whole, static_cast<int64_t>(own), added.id, parent, now_, 0, 0, false});
+        stored_.push_back({tenant, whole, static_cast<int64_t>(own), added.id, parent, Age(), 0, 0, false});
         if (added.superseded != NodeId::kNone && Below(2) == 0) Remove(added.superseded);
       }
       parent = added.id;
@@ -137,9 +140,9 @@ class Program {
     running_.push_back(last);
     ForPath(last, [&](Stored& s) {
       index_.AddUser(s.id);
-      index_.Touch(s.id, now_);
+      index_.Touch(s.id, Age());
       ++s.users;
-      s.age = now_;
+      s.age = Age();
     });
   }
 
