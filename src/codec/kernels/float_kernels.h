@@ -32,8 +32,8 @@ inline constexpr int kValueVectors = 1;
 
 // Tiles side by side: with more, what is asked for ahead crowds the first-level cache.
 inline constexpr int kMostTiles = 2;
-// How far ahead V tiles are asked for, as measured; K tiles are asked for two rounds ahead.
-inline constexpr int kValueTilesAhead = 3;
+// How far ahead tiles are asked for, as measured; the same for both halves, or those between would be left out.
+inline constexpr int kTilesAhead = 4;
 
 static inline constexpr int TilesFor(int queries, int accumulators) {
   const int tiles = accumulators / queries;
@@ -66,7 +66,7 @@ struct FloatKernels {
 #pragma GCC unroll 16
       for (int t = 0; t < T; ++t) {
         tile[t] = tiles.tile[i + t];
-        next[t] = TileAhead(tiles, i + t, 2 * T);
+        next[t] = TileAhead(tiles, i + t, kTilesAhead);
 #pragma GCC unroll 16
         for (int q = 0; q < Q; ++q) sum[t][q] = Zero();
       }
@@ -131,7 +131,7 @@ struct FloatKernels {
       }
       for (int i = tiles->begin; i < tiles->end; ++i) {
         const std::byte* row = tiles->tile[i] + offset;
-        const std::byte* next = TileAhead(*tiles, i, kValueTilesAhead) + offset;
+        const std::byte* next = TileAhead(*tiles, i, kTilesAhead) + offset;
         const float* weight = weights + i * kTileRows;
         for (int r = 0; r < kTileRows; ++r, row += row_bytes, next += row_bytes) {
           F32x16 v[N];

@@ -34,8 +34,7 @@ constexpr int kWideVectors = kValueVectors;
 #endif
 constexpr int kMostScoreTiles = 4;
 constexpr int kGroupTiles = 4;
-constexpr int kGroups = kChunkTiles / kGroupTiles;
-constexpr int kBatch = 16;  // queries whose quantised weights are kept on the stack
+constexpr int kBatch = 8;  // queries whose quantised weights are kept on the stack
 
 constexpr float kQueryLevels = 127.0f * 256.0f;
 constexpr float kWeightLevels = 65535.0f;
@@ -170,10 +169,11 @@ void Score(const std::byte* prepared, int queries, RowFormat format, const Chunk
 
 // ---- Weighted sums over V tiles
 
-// One query's weights of a chunk. plane[0] holds the upper byte of each row's 16 bits, plane[1] the lower.
+// One query's weights of a group. plane[0] holds the upper byte of each row's 16 bits, plane[1] the lower: byte
+// 16*j + 4*t + i belongs to row 4*j + i of the group's tile t.
 struct QuantisedWeights {
-  alignas(64) std::byte plane[2][kChunkRows];
-  float scale[kGroups];
+  alignas(64) std::byte plane[2][kGroupTiles * kTileRows];
+  float scale;
 };
 
 HF_INLINE int GroupBegin(const ChunkTiles& tiles, int group) {
@@ -185,27 +185,48 @@ HF_INLINE int GroupEnd(const ChunkTiles& tiles, int group) {
   return last < tiles.end ? last : tiles.end;
 }
 
-void QuantiseGroup(const float* weights, const ChunkTiles& tiles, int code_bytes, int group,
+// A group's weights of all queries. Their largest ones are looked for together: one alone is a long chain.
+void QuantiseGroup(const float* weights, int queries, const ChunkTiles& tiles, int code_bytes, int group,
                    QuantisedWeights* to) {
   const int begin = GroupBegin(tiles, group);
   const int end = GroupEnd(tiles, group);
-  F32x16 scaled[kGroupTiles];
-  F32x16 largest = Zero();
-  for (int i = begin; i < end; ++i) {
-    scaled[i - begin] = Mul(Load(weights + i * kTileRows), LoadF16(tiles.tile[i] + code_bytes));
-    largest = Max(largest, scaled[i - begin]);
+  F32x16 row_scale[kGroupTiles];
+#pragma GCC unroll 4
+  for (int t = 0; t < kGroupTiles; ++t) {
+    const int i = group * kGroupTiles + t;
+    row_scale[t] = i >= begin && i < end ? LoadF16(tiles.tile[i] + code_bytes) : Zero();
   }
-  const float most = HMax(largest);
-  const bool nothing = most < kTiny;
-  to->scale[group] = nothing ? 0.0f : most / kWeightLevels;
-  const F32x16 inverse = Set(nothing ? 0.0f : kWeightLevels / most);
-  for (int i = begin; i < end; ++i) {
-    const I32x16 level = RoundToI32(Mul(scaled[i - begin], inverse));
-    // floor(level / 256): fractions are multiples of 1/256, so every one of them lies within (-0.5, 0.5)
-    // after - 0.498.
-    const I32x16 upper = RoundToI32(Sub(Mul(ToF32(level), Set(1.0f / 256.0f)), Set(0.498f)));
-    StoreBytes(to->plane[0] + i * kTileRows, upper);
-    StoreBytes(to->plane[1] + i * kTileRows, level);
+  alignas(64) float scaled[kBatch][kGroupTiles][kTileRows];
+  F32x16 most[kBatch];
+#pragma GCC unroll 8
+  for (int q = 0; q < kBatch; ++q) {
+    most[q] = Zero();
+    if (q >= queries) continue;
+#pragma GCC unroll 4
+    for (int t = 0; t < kGroupTiles; ++t) {
+      const int i = group * kGroupTiles + t;
+      F32x16 w = Zero();
+      if (i >= begin && i < end) w = Mul(Load(weights + q * kChunkRows + i * kTileRows), row_scale[t]);
+      most[q] = Max(most[q], w);
+      Store(scaled[q][t], w);
+    }
+  }
+  const F32x16 largest = HMaxEach(most);
+  const F32x16 tiny = Set(kTiny);
+  alignas(64) float inverse[16];
+  alignas(64) float scale[16];
+  Store(inverse, SelectLess(largest, tiny, Zero(), Div(Set(kWeightLevels), Max(largest, tiny))));
+  Store(scale, SelectLess(largest, tiny, Zero(), Div(largest, Set(kWeightLevels))));
+  for (int q = 0; q < queries; ++q) {
+    I32x16 level[kGroupTiles];
+#pragma GCC unroll 4
+    for (int t = 0; t < kGroupTiles; ++t) level[t] = RoundToI32(Mul(Load(scaled[q][t]), Set(inverse[q])));
+    B8x64 upper;
+    B8x64 lower;
+    PackLevels16(level[0], level[1], level[2], level[3], &upper, &lower);
+    BStore(to[q].plane[0], upper);
+    BStore(to[q].plane[1], lower);
+    to[q].scale = scale[q];
   }
 }
 
@@ -240,8 +261,9 @@ struct AccumulateBlock {
         }
 #pragma GCC unroll 16
         for (int q = 0; q < Q; ++q) {
-          const B8x64 w_upper = BBroadcast4(weights[q].plane[0] + i * kTileRows + r);
-          const B8x64 w_lower = BBroadcast4(weights[q].plane[1] + i * kTileRows + r);
+          const int at = r * 4 + i % kGroupTiles * 4;
+          const B8x64 w_upper = BBroadcast4(weights[q].plane[0] + at);
+          const B8x64 w_lower = BBroadcast4(weights[q].plane[1] + at);
 #pragma GCC unroll 16
           for (int j = 0; j < N; ++j) {
             upper[q][j] = DotU8I8(upper[q][j], w_upper, v[j]);
@@ -252,7 +274,7 @@ struct AccumulateBlock {
     }
 #pragma GCC unroll 16
     for (int q = 0; q < Q; ++q) {
-      const F32x16 scale = Set(weights[q].scale[group]);
+      const F32x16 scale = Set(weights[q].scale);
 #pragma GCC unroll 16
       for (int j = 0; j < N; ++j) {
         float* to = out + (first + q) * out_stride + j * 16;
@@ -298,9 +320,7 @@ void AccumulateBatch(const float* weights, int queries, int dim, const ChunkTile
   }
   const int groups = (tiles.end + kGroupTiles - 1) / kGroupTiles;
   for (int g = tiles.begin / kGroupTiles; g < groups; ++g) {
-    for (int q = 0; q < queries; ++q) {
-      QuantiseGroup(weights + q * kChunkRows, tiles, Int8VCodeBytes(dim), g, &quantised[q]);
-    }
+    QuantiseGroup(weights, queries, tiles, Int8VCodeBytes(dim), g, quantised);
     if (queries == kWideQueries) {
       AccumulateGroup<kWideVectors, kWideQueries>(all, queries, dim, tiles, g, out, out_stride);
     } else {
