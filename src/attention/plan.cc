@@ -4,6 +4,7 @@
 #include <bit>
 #include <tuple>
 
+#include "attention/cascade.h"
 #include "base/checked.h"
 
 namespace holdfast {
@@ -57,7 +58,9 @@ int64_t BlockTokens(const AttentionCall& call, int64_t group, int threads) {
   return block;
 }
 
-void AddBlocks(const AttentionCall& call, int32_t sequence, int64_t block_tokens, AttentionPlan* plan) {
+// prefix_chunks: what a block of several sequences does for this one.
+void AddBlocks(const AttentionCall& call, int32_t sequence, int64_t block_tokens, int64_t prefix_chunks,
+               AttentionPlan* plan) {
   const AttentionSequence& s = call.sequences[static_cast<size_t>(sequence)];
   const int64_t group = call.q_heads / call.kv_heads;
   int64_t token = 0;
@@ -69,7 +72,8 @@ void AddBlocks(const AttentionCall& call, int32_t sequence, int64_t block_tokens
     block.tokens = std::min(s.tokens - token, block_tokens - position % block_tokens);
     const VisibleRange all = UnionOf(s.visible, token, block.tokens);
     block.chunks = ChunksOf(all);
-    int64_t rows = RowsOf(all);
+    block.chunks.begin = std::max(block.chunks.begin, prefix_chunks);
+    int64_t rows = RowsOf(all) - prefix_chunks * kChunkRows;
     if (call.protected_codecs.has_value()) {
       const VisibleRange kept = UnionOf(s.protected_visible, token, block.tokens);
       block.protected_chunks = ChunksOf(kept);
@@ -80,6 +84,62 @@ void AddBlocks(const AttentionCall& call, int32_t sequence, int64_t block_tokens
     plan->work += block.work * call.kv_heads;
     plan->max_queries = std::max(plan->max_queries, block.tokens * group);
     plan->blocks.push_back(block);
+  }
+}
+
+// The blocks of several sequences: as many tokens as the kernels see together.
+void AddSharedBlocks(const AttentionCall& call, const SharedPrefix& prefix, AttentionPlan* plan) {
+  const int64_t group = call.q_heads / call.kv_heads;
+  const auto members = static_cast<int64_t>(prefix.sequences.size());
+  const int64_t parts = CeilDiv(members * group, std::max(kBlockQueries, group));
+  const int64_t most = CeilDiv(members, parts);
+  for (int64_t first = 0; first < members; first += most) {
+    QueryBlock block;
+    block.tokens = std::min(most, members - first);
+    block.sequence = prefix.sequences[static_cast<size_t>(first)];
+    block.token = -1;  // before its members in the order
+    block.chunks.end = prefix.chunks;
+    block.first_member = static_cast<int64_t>(plan->members.size());
+    block.work = block.tokens * group * prefix.chunks * kChunkRows * (call.shape.k_dim + call.shape.v_dim);
+    plan->members.insert(plan->members.end(), prefix.sequences.begin() + first,
+                         prefix.sequences.begin() + first + block.tokens);
+    plan->work += block.work * call.kv_heads;
+    plan->max_queries = std::max(plan->max_queries, block.tokens * group);
+    plan->blocks.push_back(block);
+  }
+}
+
+// Blocks know each other by index once they are in their last order; until then members are sequences.
+void LinkMembers(AttentionPlan* plan) {
+  if (plan->members.empty()) return;
+  std::vector<int32_t> block_of;
+  for (size_t b = 0; b < plan->blocks.size(); ++b) {
+    const QueryBlock& block = plan->blocks[b];
+    if (block.several_sequences()) continue;
+    block_of.resize(std::max(block_of.size(), static_cast<size_t>(block.sequence) + 1));
+    block_of[static_cast<size_t>(block.sequence)] = static_cast<int32_t>(b);
+  }
+  for (size_t b = 0; b < plan->blocks.size(); ++b) {
+    const QueryBlock& block = plan->blocks[b];
+    if (!block.several_sequences()) continue;
+    for (int64_t i = 0; i < block.tokens; ++i) {
+      int32_t& member = plan->members[static_cast<size_t>(block.first_member + i)];
+      member = block_of[static_cast<size_t>(member)];
+      plan->blocks[static_cast<size_t>(member)].prefix = static_cast<int32_t>(b);
+      plan->blocks[static_cast<size_t>(member)].prefix_token = static_cast<int32_t>(i);
+    }
+  }
+}
+
+// Members wait for the tasks of the block before them too.
+void CountSharedTasks(const AttentionCall& call, AttentionPlan* plan) {
+  for (const QueryBlock& block : plan->blocks) {
+    if (block.prefix < 0) continue;
+    const QueryBlock& before = plan->blocks[static_cast<size_t>(block.prefix)];
+    for (int32_t head = 0; head < call.kv_heads; ++head) {
+      plan->groups[static_cast<size_t>(block.group + head)].tasks +=
+          plan->groups[static_cast<size_t>(before.group + head)].tasks;
+    }
   }
 }
 
@@ -100,16 +160,18 @@ void AddTasks(const AttentionCall& call, int threads, int32_t index, AttentionPl
   const int64_t group = call.q_heads / call.kv_heads;
   const int64_t queries = block.tokens * group;
   const int64_t chunks = block.chunk_count();
-  const bool split = threads > 1 && plan->work >= kInlineWork && chunks > 1 &&
-                     queries <= std::max(kSplitQueries, group) &&
-                     block.work * kTasksPerThread * threads > plan->work;
+  const bool cut = threads > 1 && plan->work >= kInlineWork && chunks > 1 &&
+                   (queries <= std::max(kSplitQueries, group) || block.several_sequences()) &&
+                   block.work * kTasksPerThread * threads > plan->work;
+  // What belongs together in one fold leaves a partial a chunk, however few tasks do it.
+  const bool split = cut || block.several_sequences() || block.prefix >= 0;
   if (split) block.group = static_cast<int32_t>(plan->groups.size());
   for (int32_t head = 0; head < call.kv_heads; ++head) {
     int32_t tasks = 0;
     int64_t first = 0;
     do {
       const int64_t rest = chunks - first;
-      const int64_t count = split ? std::min(rest, PartOf(*left, threads, block)) : rest;
+      const int64_t count = cut ? std::min(rest, PartOf(*left, threads, block)) : rest;
       plan->tasks.push_back({index, head, first, count});
       *left -= WorkOf(block, count);
       first += count;
@@ -126,26 +188,34 @@ void AddTasks(const AttentionCall& call, int threads, int32_t index, AttentionPl
 int64_t AttentionPlan::bytes() const {
   return static_cast<int64_t>(blocks.capacity() * sizeof(QueryBlock) +
                               tasks.capacity() * sizeof(AttentionTask) +
-                              groups.capacity() * sizeof(SplitGroup));
+                              members.capacity() * sizeof(int32_t) + groups.capacity() * sizeof(SplitGroup));
 }
 
 void BuildPlan(const AttentionCall& call, int threads, AttentionPlan* plan) {
   plan->blocks.clear();
   plan->tasks.clear();
   plan->groups.clear();
+  plan->members.clear();
   plan->max_queries = plan->partials = plan->work = 0;
   const int64_t group = call.q_heads / call.kv_heads;
   const int64_t block_tokens = BlockTokens(call, group, threads);
+  std::vector<int64_t> prefix_chunks(call.sequences.size());
+  for (const SharedPrefix& prefix : FindSharedPrefixes(call)) {
+    for (const int32_t s : prefix.sequences) prefix_chunks[static_cast<size_t>(s)] = prefix.chunks;
+    AddSharedBlocks(call, prefix, plan);
+  }
   for (size_t s = 0; s < call.sequences.size(); ++s)
-    AddBlocks(call, static_cast<int32_t>(s), block_tokens, plan);
+    AddBlocks(call, static_cast<int32_t>(s), block_tokens, prefix_chunks[s], plan);
   // Later blocks see more; dear ones are handed out first.
   std::sort(plan->blocks.begin(), plan->blocks.end(), [](const QueryBlock& a, const QueryBlock& b) {
     return std::tuple(-a.work, a.sequence, a.token) < std::tuple(-b.work, b.sequence, b.token);
   });
+  LinkMembers(plan);
   int64_t left = plan->work;
   for (size_t b = 0; b < plan->blocks.size(); ++b) {
     AddTasks(call, threads, static_cast<int32_t>(b), plan, &left);
   }
+  CountSharedTasks(call, plan);
 }
 
 PlanBound BoundPlan(int q_heads, int kv_heads, int threads, int64_t tokens, int64_t chunks) {
@@ -158,7 +228,13 @@ PlanBound BoundPlan(int q_heads, int kv_heads, int threads, int64_t tokens, int6
   bound.queries = std::max(kBlockQueries, group);
   bound.groups = split * kv_heads;
   bound.partials = bound.groups * chunks * std::max(kSplitQueries, group);
-  const int64_t tasks = tokens * kv_heads + bound.groups * chunks;
+  int64_t tasks = tokens * kv_heads + bound.groups * chunks;
+  // Cascade: every sequence may be a member, with one more block for two of them at most.
+  const int64_t shared = std::min(tokens * chunks * q_heads, kMaxCascadePartials);
+  bound.partials += shared;
+  bound.groups += 2 * tokens * kv_heads;
+  tasks += shared;
+  tokens *= 2;
   // Vectors double as they grow.
   bound.bytes = 2 * (tokens * static_cast<int64_t>(sizeof(QueryBlock)) +
                      tasks * static_cast<int64_t>(sizeof(AttentionTask)) +

@@ -63,9 +63,10 @@ TEST_P(PlanCoverageTest, EveryChunkThatAQueryHeadSeesIsInExactlyOneTask) {
     std::set<std::tuple<int, int64_t, int, int64_t>> done;  // sequence, token, KV head, chunk
     for (const AttentionTask& task : plan.tasks) {
       const QueryBlock& block = plan.blocks[static_cast<size_t>(task.block)];
-      for (int64_t t = block.token; t < block.token + block.tokens; ++t) {
+      for (int64_t i = 0; i < block.tokens; ++i) {
+        const QueryToken query = plan.TokenOf(block, i);
         for (int64_t c = task.first; c < task.first + task.count; ++c) {
-          ASSERT_TRUE(done.insert({block.sequence, t, task.kv_head, block.chunks.At(c)}).second);
+          ASSERT_TRUE(done.insert({query.sequence, query.token, task.kv_head, block.chunks.At(c)}).second);
         }
       }
     }
