@@ -73,8 +73,10 @@ int64_t SpanCache::MostGrowthBytes(int64_t length, SharedWith who) const {
   const SlotMap& slots = plan_.slots;
   const int64_t rows = slots.granule_rows;
   const int64_t first = length_ / rows;
-  // Once around a ring that may still grow meanwhile.
-  const int64_t end = std::min(CeilDiv(length, rows), first + CeilDiv(slots.SlotsFor(length), rows));
+  int64_t end = CeilDiv(length, rows);
+  if (slots.ring_rows != 0) {  // once around the ring: a second time they are its own
+    end = std::min(end, std::max(first, slots.pinned_rows / rows) + slots.ring_rows / rows);
+  }
   for (int64_t n = first; n < end; ++n) {
     const int64_t slot = slots.SlotOf(n * rows) / rows;
     if (slot >= blocks->count()) continue;
