@@ -40,6 +40,7 @@ Status CachePool::State::Init() {
     return ResourceExhausted("pool: the budget of " + BytesText(options.budget_bytes) +
                              " does not hold the scratch of " + BytesText(options.scratch_bytes));
   }
+  cache_digest = CacheDigest(options.cache);
   memory = std::make_shared<CacheMemory>(rows_budget);
   HF_ASSIGN_OR_RETURN(shape, SequenceCache::Create(options.cache, memory));
   slots.resize(static_cast<size_t>(options.max_sequences));
@@ -126,7 +127,7 @@ Result<Opened> CachePool::Open(const OpenRequest& request, int64_t now) {
     return ResourceExhausted("admit: " + std::to_string(state.open) + " sequences are open, the limit is " +
                              std::to_string(state.slots.size()));
   }
-  const BlockKey root = RootKey(request.identity, state.options.cache);
+  const BlockKey root = RootKey(request.identity, state.cache_digest);
   HF_ASSIGN_OR_RETURN(auto cache, SequenceCache::Create(state.options.cache, state.memory));
   State::Sequence& s = state.Take(std::move(cache), root, reserve);
   Receipt receipt{.prompt_tokens = count, .miss = MissCause::kDisabled};

@@ -43,7 +43,9 @@ struct PrefixIdentity {
   Sha256 adapter = {};     // zeros: none
   std::string name_space;  // a tenant's
 };
-BlockKey RootKey(const PrefixIdentity& identity, const CacheConfig& config);
+// cache: CacheDigest of the configuration, every parameter that rows depend on.
+BlockKey RootKey(const PrefixIdentity& identity, const Sha256& cache);
+Sha256 CacheDigest(const CacheConfig& config);
 
 struct OpenRequest {
   std::span<const int32_t> tokens;  // what the sequence begins with; at least one

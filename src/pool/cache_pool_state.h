@@ -37,6 +37,7 @@ struct CachePool::State {
   };
 
   PoolOptions options;
+  Sha256 cache_digest = {};
   std::shared_ptr<CacheMemory> memory;
   std::unique_ptr<SequenceCache> shape;   // an empty sequence: what every one looks like
   std::unique_ptr<PrefixStore> prefixes;  // null: nothing is shared

@@ -212,8 +212,8 @@ TEST(CachePool, TheRootKeyCoversWhateverRowsDependOn) {
   others[6].layers[0].k_transform.center = std::make_shared<const std::vector<float>>(16, 0.5f);
   others[7].layers[0].protection.recent_tokens = 8;
   others[8].layers[0].sparse_v = 0.01f;
-  std::vector<BlockKey> keys = {RootKey({}, base)};
-  for (const CacheConfig& config : others) keys.push_back(RootKey({}, config));
+  std::vector<BlockKey> keys = {RootKey({}, CacheDigest(base))};
+  for (const CacheConfig& config : others) keys.push_back(RootKey({}, CacheDigest(config)));
   std::sort(keys.begin(), keys.end());
   EXPECT_EQ(std::adjacent_find(keys.begin(), keys.end()), keys.end());
 }

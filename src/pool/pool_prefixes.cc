@@ -59,7 +59,7 @@ Status CachePool::State::Adopt(Sequence& s, const PrefixIndex::Match& match, int
 
 int64_t CachePool::Reusable(const OpenRequest& request) const {
   if (state_->prefixes == nullptr) return 0;
-  const BlockKey root = RootKey(request.identity, state_->options.cache);
+  const BlockKey root = RootKey(request.identity, state_->cache_digest);
   const PrefixIndex::Match match = state_->prefixes->index().Find(root, request.tokens);
   return state_->prefixes->Usable(match, static_cast<int64_t>(request.tokens.size()) - 1, *state_->shape);
 }
@@ -156,7 +156,7 @@ void CachePool::State::RememberTree(const BlockKey& root, const PrefixIdentity& 
 std::vector<NodeId> CachePool::State::Chain(const PrefixIdentity& identity,
                                             std::span<const int32_t> tokens) const {
   if (prefixes == nullptr) return {};
-  PrefixIndex::Match match = prefixes->index().Find(RootKey(identity, options.cache), tokens);
+  PrefixIndex::Match match = prefixes->index().Find(RootKey(identity, cache_digest), tokens);
   match.nodes.resize(static_cast<size_t>(match.tokens / options.cache.block_tokens));
   return match.nodes;
 }

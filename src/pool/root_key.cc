@@ -37,14 +37,20 @@ void AddLayer(Sha256Builder& key, const LayerConfig& layer) {
 
 }  // namespace
 
-BlockKey RootKey(const PrefixIdentity& identity, const CacheConfig& config) {
+Sha256 CacheDigest(const CacheConfig& config) {
+  Sha256Builder key("holdfast cache", 1);
+  key.AddU64("block_tokens", static_cast<uint64_t>(config.block_tokens));
+  key.AddU64("layers", config.layers.size());
+  for (const LayerConfig& layer : config.layers) AddLayer(key, layer);
+  return key.Finish();
+}
+
+BlockKey RootKey(const PrefixIdentity& identity, const Sha256& cache) {
   Sha256Builder key("holdfast root", 1);
   key.AddDigest("model", identity.model);
   key.AddDigest("adapter", identity.adapter);
   key.AddString("namespace", identity.name_space);
-  key.AddU64("block_tokens", static_cast<uint64_t>(config.block_tokens));
-  key.AddU64("layers", config.layers.size());
-  for (const LayerConfig& layer : config.layers) AddLayer(key, layer);
+  key.AddDigest("cache", cache);
   return key.Finish();
 }
 
