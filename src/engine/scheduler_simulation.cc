@@ -249,18 +249,21 @@ std::string Simulation::CheckAnswer(const Followed& request) const {
          " and " + std::string(FinishReasonName(alone.finish));
 }
 
-// The tokens that all who are here may still bring, computed anew.
+// The tokens that the oldest and those who run may still bring, computed anew.
 int64_t Simulation::WorkLeft() const {
   int64_t tokens = 0;
-  for (const auto& [id, request] : open_) {
-    const auto prompt = static_cast<int64_t>(request->asked.tokens.size());
-    tokens += request->asked.max_tokens < 0 ? longest_ : prompt + request->asked.max_tokens;
+  for (const Scheduler::View& view : scheduler_->requests()) {
+    if (view.handle.id == SequenceId::kNone && view.id != open_.begin()->first) continue;
+    const auto found = open_.find(view.id);
+    if (found == open_.end()) continue;
+    const ScheduledRequest& asked = found->second->asked;
+    tokens += asked.max_tokens < 0 ? longest_ : static_cast<int64_t>(asked.tokens.size()) + asked.max_tokens;
   }
   return tokens;
 }
 
-// Those who run when a request becomes the oldest may end first; nobody comes in between. A step that fails counts for
-// nothing.
+// Those who run when a request becomes the oldest may end first; nobody comes in between, and every step brings a token
+// of one of them. A step that fails counts for nothing.
 std::string Simulation::CheckOldest() {
   if (open_.empty()) return {};
   if (open_.begin()->first != oldest_) {
