@@ -68,8 +68,16 @@ struct CacheOptions {
   std::string center_file;
 };
 
-// As llama.cpp's options of the same names, applied in its order: repetition penalty, top-k, top-p, min-p,
-// temperature.
+// Added to a token's logit: -100 bans it, 100 makes it the only choice.
+struct LogitBias {
+  int32_t token = 0;  // of the vocabulary
+  float bias = 0.0f;  // in [-100, 100]
+  friend bool operator==(const LogitBias&, const LogitBias&) = default;
+};
+inline constexpr int kMaxLogitBiases = 1024;
+
+// As llama.cpp's options of the same names, applied in its order: biases, repetition penalty, presence and frequency
+// penalty, top-k, top-p, min-p, temperature.
 struct SamplingOptions {
   float temperature = 0.8f;     // 0: greedy (the first of equal logits)
   int top_k = 40;               // 0: off
@@ -77,7 +85,11 @@ struct SamplingOptions {
   float min_p = 0.05f;          // 0: off
   float repeat_penalty = 1.0f;  // 1: off
   int repeat_last_n = 64;       // tokens the penalty looks at; -1: all
-  uint64_t seed = 0;            // same seed, same text
+  // OpenAI's: taken off the logit of every token of the answer so far, once, and once each time that it occurs.
+  float presence_penalty = 0.0f;      // in [-2, 2]
+  float frequency_penalty = 0.0f;     // in [-2, 2]
+  std::vector<LogitBias> logit_bias;  // at most kMaxLogitBiases; those of one token add up
+  uint64_t seed = 0;                  // same seed, same text
 };
 
 struct GenerateOptions {

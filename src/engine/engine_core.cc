@@ -65,7 +65,7 @@ Result<std::unique_ptr<Session>> EngineCore::NewSession(const CacheOptions& opti
   HF_ASSIGN_OR_RETURN(CacheConfig config, MakeCacheConfig(options));
   std::optional<CacheConfig> two_phase;
   if (options.two_phase) two_phase = std::exchange(config, RawConfigOf(config));
-  HF_ASSIGN_OR_RETURN(auto cache, NewCache(config));
+  HF_ASSIGN_OR_RETURN(auto cache, PooledSequence::Open(config));
   return std::unique_ptr<Session>(
       std::make_unique<SessionState>(*this, std::move(cache), std::move(two_phase)));
 }
@@ -112,7 +112,7 @@ Status EngineCore::StepRunning(std::span<Session* const> sessions, std::span<con
   for (size_t i : running) {
     auto* session = static_cast<SessionState*>(sessions[i]);
     if (!session->WantsLogits()) continue;
-    HF_RETURN_IF_ERROR(session->Draw({logits, vocab}));
+    HF_RETURN_IF_ERROR(session->Draw({logits, vocab}, sampler_scratch_));
     logits += vocab;
   }
   HF_RETURN_IF_ERROR(kv.Commit());

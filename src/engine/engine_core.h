@@ -10,6 +10,7 @@
 #include "base/thread_pool.h"
 #include "cache/cache_memory.h"
 #include "engine/center_store.h"
+#include "engine/sampler.h"
 #include "holdfast/engine.h"
 #include "kv/batch.h"
 #include "models/model.h"
@@ -49,6 +50,13 @@ class EngineCore final : public Engine {
                                 const KvRowSink* rows = nullptr);
   CenterStore& centers() const { return centers_; }
 
+  // For who makes up batches of his own: the passes of one engine take turns.
+  Model& model() { return *loaded_.model; }
+  AttentionWorkspace& workspace() { return workspace_; }
+  // Room for [rows, vocab_size], valid until the next call. Errors: kResourceExhausted.
+  Result<float*> ReserveLogits(int64_t rows);
+  int64_t logits_bytes() const { return logits_.size_bytes(); }
+
  private:
   // The forward pass of the sessions[i] for i in running, whose input is in batch_tokens_ as slices say. On error every
   // session is as it was.
@@ -56,8 +64,6 @@ class EngineCore final : public Engine {
                      std::span<const BatchSlice> slices, std::span<const int64_t> logits_rows,
                      std::vector<TokenEvent>& events);
   Result<const Tokenizer*> RequireTokenizer(const char* operation) const;
-  // Room for [rows, vocab_size], valid until the next call. Errors: kResourceExhausted.
-  Result<float*> ReserveLogits(int64_t rows);
 
   std::unique_ptr<ThreadPool> pool_;
   LoadedModel loaded_;
@@ -65,6 +71,7 @@ class EngineCore final : public Engine {
   std::shared_ptr<CacheMemory> memory_;
   AttentionWorkspace workspace_;
   HugeBuffer logits_;  // of the step at hand
+  SamplerScratch sampler_scratch_;
   std::vector<int32_t> batch_tokens_;
   mutable CenterStore centers_;  // what it has read already changes no answer
 };

@@ -6,6 +6,7 @@
 
 #include "base/status_macros.h"
 #include "engine/engine_core.h"
+#include "engine/generate_options.h"
 #include "kv/reencode.h"
 
 namespace holdfast {
@@ -26,42 +27,12 @@ std::string_view FinishReasonName(FinishReason reason) {
   return "";
 }
 
-namespace {
-
-Status ValidateStart(std::span<const int32_t> tokens, const GenerateOptions& options, int64_t vocab_size,
-                     int64_t max_context) {
-  HF_RETURN_IF_ERROR(ValidateSampling(options.sampling));
-  if (options.max_tokens < -1) {
-    return InvalidArgument("generate: max_tokens is " + std::to_string(options.max_tokens) +
-                           ", must be >= -1");
-  }
-  if (options.prefill_chunk_tokens < 1) {
-    return InvalidArgument("generate: prefill_chunk_tokens is " +
-                           std::to_string(options.prefill_chunk_tokens) + ", must be >= 1");
-  }
-  if (tokens.empty()) return InvalidArgument("generate: the prompt has 0 tokens, must have at least 1");
-  if (static_cast<int64_t>(tokens.size()) > max_context) {
-    return OutOfRange("generate: the prompt has " + std::to_string(tokens.size()) +
-                      " tokens, max_context is " + std::to_string(max_context));
-  }
-  for (size_t i = 0; i < tokens.size(); ++i) {
-    if (tokens[i] < 0 || tokens[i] >= vocab_size) {
-      return OutOfRange("generate: token " + std::to_string(i) + " is " + std::to_string(tokens[i]) +
-                        ", the vocabulary has " + std::to_string(vocab_size));
-    }
-  }
-  return OkStatus();
-}
-
-}  // namespace
-
-SessionState::SessionState(EngineCore& core, std::unique_ptr<SequenceCache> cache,
-                           std::optional<CacheConfig> two_phase)
+SessionState::SessionState(EngineCore& core, PooledSequence cache, std::optional<CacheConfig> two_phase)
     : core_(core), cache_(std::move(cache)), two_phase_(std::move(two_phase)) {}
 
 Status SessionState::EndPhase() {
   if (!two_phase_ || cache_->length() < static_cast<int64_t>(prompt_size_)) return OkStatus();
-  HF_ASSIGN_OR_RETURN(auto encoded, core_.NewCache(*two_phase_));
+  HF_ASSIGN_OR_RETURN(auto encoded, PooledSequence::Open(*two_phase_));
   HF_RETURN_IF_ERROR(Reencode(*cache_, *encoded, core_.pool()));
   cache_ = std::move(encoded);
   two_phase_.reset();
@@ -84,7 +55,12 @@ void SessionState::ReusePrefix(std::span<const int32_t> tokens) {
 }
 
 Status SessionState::Start(std::span<const int32_t> tokens, const GenerateOptions& options) {
-  HF_RETURN_IF_ERROR(ValidateStart(tokens, options, core_.info().vocab_size, cache_->config().max_context));
+  HF_RETURN_IF_ERROR(
+      ValidateGenerate(tokens, options, core_.info().vocab_size, cache_->config().max_context));
+  if (options.prefill_chunk_tokens < 1) {
+    return InvalidArgument("generate: prefill_chunk_tokens is " +
+                           std::to_string(options.prefill_chunk_tokens) + ", must be >= 1");
+  }
   ReusePrefix(tokens);
   tokens_ = std::vector<int32_t>(tokens.begin(), tokens.end());  // a copy: tokens may point into tokens_
   prompt_size_ = tokens_.size();
@@ -133,10 +109,10 @@ TokenEvent SessionState::FinishCancelled() {
   return event;
 }
 
-Status SessionState::Draw(std::span<const float> logits) {
+Status SessionState::Draw(std::span<const float> logits, SamplerScratch& scratch) {
   if (drawn_) return OkStatus();
   Drawn drawn;
-  HF_ASSIGN_OR_RETURN(drawn.token, sampler_->Sample(logits, tokens_));
+  HF_ASSIGN_OR_RETURN(drawn.token, sampler_->Sample(logits, {tokens_, completion().size()}, scratch));
   if (const Tokenizer* tokenizer = core_.tokenizer(); tokenizer != nullptr) {
     HF_ASSIGN_OR_RETURN(drawn.piece, tokenizer->Piece(drawn.token, false));
   }
@@ -206,7 +182,7 @@ Result<std::unique_ptr<Session>> SessionState::Fork() const {
     return FailedPrecondition(
         "fork: the session's two-phase prefill has not ended, and its rows cannot be shared");
   }
-  HF_ASSIGN_OR_RETURN(auto cache, cache_->Fork());
+  HF_ASSIGN_OR_RETURN(auto cache, cache_.Fork());
   auto copy = std::make_unique<SessionState>(core_, std::move(cache));
   copy->tokens_ = tokens_;
   copy->prompt_size_ = prompt_size_;

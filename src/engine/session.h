@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "cache/sequence_cache.h"
+#include "engine/pooled_sequence.h"
 #include "engine/sampler.h"
 #include "engine/text_stream.h"
 #include "holdfast/engine.h"
@@ -22,8 +22,7 @@ class SessionState final : public Session {
  public:
   // tokenizer may be null: text is then empty. core must outlive the session.
   // two_phase: what the cache, then a raw one, becomes once the prompt is through.
-  SessionState(EngineCore& core, std::unique_ptr<SequenceCache> cache,
-               std::optional<CacheConfig> two_phase = std::nullopt);
+  SessionState(EngineCore& core, PooledSequence cache, std::optional<CacheConfig> two_phase = std::nullopt);
 
   Status Start(std::span<const int32_t> tokens, const GenerateOptions& options) override;
   Result<TokenEvent> Step() override;
@@ -50,7 +49,7 @@ class SessionState final : public Session {
   // Draws the token that follows all of tokens() from its logits [vocab]. It becomes part of the session with
   // Accept only, so that a step that fails for one session of a batch takes nothing from the others: the same
   // step again finds it drawn. Errors: those of Sampler::Sample.
-  Status Draw(std::span<const float> logits);
+  Status Draw(std::span<const float> logits, SamplerScratch& scratch);
   // The cache holds what was fed: goes on to the drawn token, if one was due. elapsed_ns: this step's time.
   TokenEvent Accept(int64_t elapsed_ns);
   TokenEvent FinishCancelled();
@@ -61,7 +60,7 @@ class SessionState final : public Session {
   TokenEvent Event() const;
 
   EngineCore& core_;
-  std::unique_ptr<SequenceCache> cache_;
+  PooledSequence cache_;
   std::optional<CacheConfig> two_phase_;  // while the cache is raw
   std::vector<int32_t> tokens_;  // prompt and completion; the first cache_->length() of them are cached
   size_t prompt_size_ = 0;

@@ -1,0 +1,84 @@
+#include "engine/serving_engine.h"
+
+#include <string>
+#include <system_error>
+#include <utility>
+
+#include "base/status_macros.h"
+#include "engine/generate_options.h"
+#include "engine/model_fingerprint.h"
+
+namespace holdfast {
+namespace {
+
+Status ValidateRequest(const ServingRequest& request, int64_t vocab_size, int64_t max_context) {
+  HF_RETURN_IF_ERROR(ValidateGenerate(request.tokens, request.generate, vocab_size, max_context));
+  if (request.top_logprobs < -1 || request.top_logprobs > kMaxTopLogprobs) {
+    return InvalidArgument("submit: top_logprobs is " + std::to_string(request.top_logprobs) +
+                           ", must be in [-1, " + std::to_string(kMaxTopLogprobs) + "]");
+  }
+  if (request.deadline_ms < 0) {
+    return InvalidArgument("submit: deadline_ms is " + std::to_string(request.deadline_ms) +
+                           ", must be >= 0");
+  }
+  return OkStatus();
+}
+
+}  // namespace
+
+std::string_view SequenceStateName(SequenceState state) {
+  switch (state) {
+    case SequenceState::kQueued:
+      return "queued";
+    case SequenceState::kWaitingForPrefix:
+      return "waiting_for_prefix";
+    case SequenceState::kPrefill:
+      return "prefill";
+    case SequenceState::kDecode:
+      return "decode";
+    case SequenceState::kPreempted:
+      return "preempted";
+  }
+  return "";
+}
+
+Result<std::unique_ptr<ServingEngine>> ServingEngine::Create(Engine& engine, const ServingOptions& options) {
+  auto* core = dynamic_cast<EngineCore*>(&engine);
+  if (core == nullptr) return InvalidArgument("serving: the engine is none that Engine::Load made");
+  HF_RETURN_IF_ERROR(ValidateServing(options));
+  CacheOptions cache = options.cache;
+  cache.storage = StorageId::kPaged;
+  HF_ASSIGN_OR_RETURN(const CacheConfig config, core->MakeCacheConfig(cache));
+  HF_ASSIGN_OR_RETURN(const Sha256 model, DigestOfModel(core->info().path));
+  HF_ASSIGN_OR_RETURN(ServingScratch scratch, ServingScratch::Create(*core, config, options));
+  HF_ASSIGN_OR_RETURN(auto pool, MakeServingPool(config, options, scratch.limit_bytes()));
+  auto loop = std::make_shared<ServingLoop>(*core, options, model, std::move(scratch), std::move(pool));
+  try {
+    return std::unique_ptr<ServingEngine>(std::make_unique<ServingEngineState>(*core, std::move(loop)));
+  } catch (const std::system_error& error) {
+    return ResourceExhausted(std::string("serving: no thread to step requests: ") + error.what());
+  }
+}
+
+ServingEngineState::ServingEngineState(EngineCore& core, std::shared_ptr<ServingLoop> loop)
+    : core_(core), loop_(std::move(loop)), thread_([this] { loop_->Run(); }) {}
+
+ServingEngineState::~ServingEngineState() {
+  loop_->Stop();
+  thread_.join();
+}
+
+Result<std::unique_ptr<ServedRequest>> ServingEngineState::Submit(const ServingRequest& request,
+                                                                  std::function<void()> on_event) {
+  Status valid = ValidateRequest(request, core_.info().vocab_size, loop_->config().max_context);
+  Result<ServingLoop::Submitted> submitted =
+      valid.ok() ? loop_->Submit(request, std::move(on_event)) : Result<ServingLoop::Submitted>(valid);
+  if (!submitted.ok()) {
+    loop_->Refused();
+    return submitted.status();
+  }
+  return std::unique_ptr<ServedRequest>(std::make_unique<ServedRequestState>(
+      submitted->id, submitted->channel, loop_, core_.tokenizer(), request.generate.stop));
+}
+
+}  // namespace holdfast
