@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <cstddef>
 #include <tuple>
 
 #include "attention/cascade.h"
@@ -259,6 +260,23 @@ ChunkView ViewOfChunk(const VisibleRange& visible, int64_t chunk) {
   return view;
 }
 
+namespace {
+
+// The first span that ends past `begin`. Blocks are of one size: it is looked for where it lies if all are but the first.
+std::ptrdiff_t FirstPast(std::span<const Span> spans, int64_t begin) {
+  const auto past = [&](const Span& s) { return s.end() > begin; };
+  if (spans.empty() || past(spans.front())) return 0;
+  if (spans.size() > 1) {
+    const int64_t guess = (begin - spans[1].begin) / std::max<int64_t>(spans[1].rows, 1) + 1;
+    const auto i = static_cast<size_t>(guess);
+    if (guess > 0 && i < spans.size() && past(spans[i]) && !past(spans[i - 1])) return guess;
+  }
+  return std::partition_point(spans.begin(), spans.end(), [&](const Span& s) { return !past(s); }) -
+         spans.begin();
+}
+
+}  // namespace
+
 void LocateTiles(std::span<const Span> spans, int64_t chunk, int kv_head, int64_t k_tile_bytes,
                  int64_t v_tile_bytes, const std::byte* hole, ChunkTiles* k, ChunkTiles* v) {
   const int64_t first_tile = chunk * kChunkTiles;
@@ -268,8 +286,7 @@ void LocateTiles(std::span<const Span> spans, int64_t chunk, int kv_head, int64_
     k->tile[t] = hole;
     if (v != nullptr) v->tile[t] = hole;
   }
-  auto span =
-      std::partition_point(spans.begin(), spans.end(), [&](const Span& s) { return s.end() <= begin; });
+  auto span = spans.begin() + FirstPast(spans, begin);
   for (; span != spans.end() && span->begin < end; ++span) {
     if (span->rows <= 0) continue;
     const int64_t span_tile = span->begin / kTileRows;
