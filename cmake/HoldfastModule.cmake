@@ -148,7 +148,7 @@ function(holdfast_library)
   set(links ${HOLDFAST_LINKS})
   list(REMOVE_DUPLICATES links)
   # Header-only libraries are built in; who uses the installed package need not have them.
-  list(FILTER links EXCLUDE REGEX "^nlohmann_json")
+  list(FILTER links EXCLUDE REGEX "^(nlohmann_json|Boost::headers)")
   target_link_libraries(holdfast PRIVATE ${links})
   if(HOLDFAST_SANITIZE)
     target_link_options(holdfast PUBLIC -fsanitize=${HOLDFAST_SANITIZE})

@@ -3,7 +3,7 @@
 set -euo pipefail
 
 packages="g++ cmake ninja-build pkg-config python3 python3-pip nlohmann-json3-dev libcli11-dev libpcre2-dev libssl-dev libfmt-dev
-  libgtest-dev libbenchmark-dev"
+  libboost1.81-dev libgtest-dev libbenchmark-dev"
 for extra in "$@"; do
   case "$extra" in
     fuzz) packages="$packages clang libclang-rt-dev" ;;

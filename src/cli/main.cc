@@ -76,6 +76,7 @@ int main(int argc, char** argv) {
   AddMatrix(program, action);
   AddReplay(program, action);
   AddModels(program, action);
+  AddServe(program, action);
   RefuseEmptyValues(program);
   try {
     program.parse(argc, argv);

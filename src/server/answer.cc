@@ -1,0 +1,188 @@
+#include "server/answer.h"
+
+#include <utility>
+
+namespace holdfast::server {
+namespace {
+
+int64_t Characters(const std::string& text) {
+  int64_t count = 0;
+  for (const char c : text) count += (static_cast<unsigned char>(c) & 0xc0) != 0x80;
+  return count;
+}
+
+ServingRequest RequestOf(const GenerationRequest& request, std::vector<int32_t> tokens,
+                         const std::string& name_space, int choice) {
+  ServingRequest result;
+  result.tokens = std::move(tokens);
+  result.generate = request.generate;
+  result.generate.sampling.seed +=
+      static_cast<uint64_t>(choice);  // choices of one prompt differ, and can be had again
+  result.name_space = name_space;
+  result.top_logprobs = request.top_logprobs;
+  return result;
+}
+
+}  // namespace
+
+Answer::Answer(const Engine& engine, AnswerHead head, GenerationRequest request)
+    : engine_(&engine), head_(std::move(head)), request_(std::move(request)) {}
+
+std::variant<std::unique_ptr<Answer>, ApiError> Answer::Begin(ServingEngine& serving,
+                                                              PreparedRequest prepared,
+                                                              const std::string& name_space, AnswerHead head,
+                                                              const std::function<void()>& on_event) {
+  std::unique_ptr<Answer> answer(new Answer(serving.engine(), std::move(head), std::move(prepared.request)));
+  const GenerationRequest& request = answer->request_;
+  for (size_t p = 0; p < prepared.prompts.size(); ++p) {
+    answer->prompt_tokens_.push_back(static_cast<int64_t>(prepared.prompts[p].size()));
+    for (int i = 0; i < request.n; ++i) {
+      auto running = serving.Submit(RequestOf(request, prepared.prompts[p], name_space, i), on_event);
+      if (!running.ok()) return ErrorOf(running.status(), request.is_chat ? "messages" : "prompt");
+      Choice choice{static_cast<int>(p),
+                    std::move(*running),
+                    ChoiceLogprobs(serving.engine(), request.is_chat, Characters(prepared.echoes[p])),
+                    {},
+                    prepared.echoes[p],
+                    false,
+                    {},
+                    0};
+      choice.answer.index = static_cast<int>(answer->choices_.size());
+      answer->choices_.push_back(std::move(choice));
+    }
+  }
+  answer->running_ = answer->choices_.size();
+  return answer;
+}
+
+bool Answer::done() const {
+  return error_.has_value() || running_ == 0;
+}
+
+void Answer::Fail(ApiError error) {
+  if (!error_.has_value()) error_ = std::move(error);
+  for (Choice& choice : choices_) choice.running.reset();
+  running_ = 0;
+}
+
+void Answer::End(Choice& choice, const ServingEvent& event) {
+  choice.receipt = choice.running->receipt();
+  choice.completion_tokens = choice.running->completion_tokens();
+  choice.answer.finish = event.finish;
+  choice.running.reset();
+  --running_;
+}
+
+// The choice's next event, its end and its log probabilities recorded.
+std::optional<ServingEvent> Answer::TakeEvent(Choice& choice) {
+  if (choice.running == nullptr) return std::nullopt;
+  auto event = choice.running->Take();
+  if (!event.has_value()) return event;
+  if (!event->error.ok() || event->finish == FinishReason::kCancelled) {
+    Fail(ErrorOf(event->error.ok() ? Cancelled("generate: the request was cancelled") : event->error));
+    return std::nullopt;
+  }
+  // An end token is no part of the answer.
+  const bool is_end =
+      event->finish == FinishReason::kStop && event->token >= 0 && engine_->IsEndToken(event->token);
+  if (event->logprob.has_value() && !is_end) choice.logprobs.Add(*event);
+  if (event->finish != FinishReason::kNone) End(choice, *event);
+  return event;
+}
+
+bool Answer::Gather(int max_events) {
+  int taken = 0;
+  for (Choice& choice : choices_) {
+    while (taken < max_events) {
+      const auto event = TakeEvent(choice);
+      if (!event.has_value()) break;
+      choice.answer.text += event->text;
+      ++taken;
+    }
+  }
+  return taken > 0;
+}
+
+std::string Answer::TakeStream(size_t max_bytes) {
+  std::string out;
+  for (bool more = true; more && out.size() < max_bytes;) {
+    more = false;
+    for (Choice& choice : choices_) {  // one of each at a time: none waits for another's whole answer
+      const auto event = TakeEvent(choice);
+      if (!event.has_value()) continue;
+      out += Chunks(choice, *event);
+      more = true;
+    }
+  }
+  if (done() && !stream_ended_) {
+    stream_ended_ = true;
+    out += StreamEnd();
+  }
+  return out;
+}
+
+std::string Answer::Chunk(Choice& choice, ChoiceText part) {
+  part.index = choice.answer.index;
+  OrderedJson json = ChunkJson(head_, std::move(part), !choice.started);
+  choice.started = true;
+  if (request_.include_usage) json["usage"] = nullptr;
+  const bool is_last =
+      running_ == 0 && choice.running == nullptr && json["choices"][0]["finish_reason"] != nullptr;
+  if (is_last && !request_.include_usage) json["holdfast"] = ReceiptsJson(Receipts());
+  return ServerSentEvent(json);
+}
+
+std::string Answer::Chunks(Choice& choice, const ServingEvent& event) {
+  std::string out;
+  ChoiceText part;
+  part.text = std::exchange(choice.echo, std::string()) + event.text;
+  part.logprobs = choice.logprobs.Take();
+  if (!part.text.empty() || !part.logprobs.is_null()) out += Chunk(choice, std::move(part));
+  if (event.finish == FinishReason::kNone) return out;
+  ChoiceText end;
+  end.finish = event.finish;
+  return out + Chunk(choice, std::move(end));
+}
+
+std::string Answer::StreamEnd() {
+  std::string out;
+  if (error_.has_value()) {
+    out = ServerSentEvent(ErrorJson(*error_));
+  } else if (request_.include_usage) {
+    OrderedJson json = UsageChunkJson(head_, TotalUsage());
+    json["holdfast"] = ReceiptsJson(Receipts());
+    out = ServerSentEvent(json);
+  }
+  return out.append(kLastEvent);
+}
+
+Usage Answer::TotalUsage() const {
+  Usage usage;
+  int counted = -1;  // a prompt counts once, however many choices it has
+  for (const Choice& choice : choices_) {
+    usage.completion_tokens += choice.completion_tokens;
+    if (choice.prompt == counted) continue;
+    counted = choice.prompt;
+    usage.prompt_tokens += prompt_tokens_[static_cast<size_t>(counted)];
+    usage.cached_tokens += choice.receipt.reused_tokens;
+  }
+  return usage;
+}
+
+std::vector<Receipt> Answer::Receipts() const {
+  std::vector<Receipt> receipts;
+  for (const Choice& choice : choices_) receipts.push_back(choice.receipt);
+  return receipts;
+}
+
+std::string Answer::Body() {
+  std::vector<ChoiceText> texts;
+  for (Choice& choice : choices_) {
+    choice.answer.text.insert(0, choice.echo);
+    choice.answer.logprobs = choice.logprobs.Take();
+    texts.push_back(std::move(choice.answer));
+  }
+  return ToText(AnswerJson(head_, std::move(texts), TotalUsage(), Receipts()));
+}
+
+}  // namespace holdfast::server

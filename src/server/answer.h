@@ -1,0 +1,73 @@
+// One answer in the making: its choices' requests in the engine, and the text that came of them so far.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "holdfast/serving.h"
+#include "server/choice_logprobs.h"
+#include "server/openai_response.h"
+#include "server/prepared_request.h"
+
+namespace holdfast::server {
+
+// Used by one thread at a time. Destroying it cancels what still runs.
+class Answer {
+ public:
+  // Submits every choice. on_event: as ServingEngine::Submit. Errors: those of Submit; nothing runs then.
+  static std::variant<std::unique_ptr<Answer>, ApiError> Begin(ServingEngine& serving,
+                                                               PreparedRequest prepared,
+                                                               const std::string& name_space, AnswerHead head,
+                                                               const std::function<void()>& on_event);
+
+  // Takes what the engine has ready. For a streamed answer: the events to send, no more than some max_bytes
+  // at a time (the rest stays in the engine, whose queue is bounded by the request's own tokens), `[DONE]` at
+  // the end. Empty: nothing is ready.
+  std::string TakeStream(size_t max_bytes);
+  // For a plain one: keeps it for Body. Not more than max_events at a time; false: nothing was ready.
+  bool Gather(int max_events);
+
+  bool done() const;  // every choice has ended, or one has failed
+  const std::optional<ApiError>& error() const { return error_; }
+  // REQUIRES done() and no error, plain.
+  std::string Body();
+  bool is_stream() const { return request_.stream; }
+
+ private:
+  struct Choice {
+    int prompt = 0;
+    std::unique_ptr<ServedRequest> running;  // none: ended
+    ChoiceLogprobs logprobs;
+    ChoiceText answer;
+    std::string echo;      // not sent yet
+    bool started = false;  // something of it was streamed
+    Receipt receipt;
+    int64_t completion_tokens = 0;
+  };
+
+  Answer(const Engine& engine, AnswerHead head, GenerationRequest request);
+  std::optional<ServingEvent> TakeEvent(Choice& choice);
+  void End(Choice& choice, const ServingEvent& event);
+  void Fail(ApiError error);
+  std::string Chunks(Choice& choice, const ServingEvent& event);
+  std::string Chunk(Choice& choice, ChoiceText part);
+  std::string StreamEnd();
+  Usage TotalUsage() const;
+  std::vector<Receipt> Receipts() const;
+
+  const Engine* engine_;
+  AnswerHead head_;
+  GenerationRequest request_;
+  std::vector<int64_t> prompt_tokens_;
+  std::vector<Choice> choices_;
+  std::optional<ApiError> error_;
+  size_t running_ = 0;
+  bool stream_ended_ = false;
+};
+
+}  // namespace holdfast::server

@@ -1,0 +1,116 @@
+#include "server/choice_logprobs.h"
+
+#include <cmath>
+#include <string>
+#include <string_view>
+#include <utility>
+
+namespace holdfast::server {
+namespace {
+
+// JSON has no infinity; OpenAI writes this for a token that cannot be.
+constexpr double kImpossible = -9999.0;
+
+double LogprobNumber(float logprob) {
+  return std::isfinite(logprob) ? static_cast<double>(logprob) : kImpossible;
+}
+
+std::string PieceOf(const Engine& engine, int32_t token) {
+  auto piece = engine.TokenPiece(token);
+  return piece.ok() ? std::move(*piece) : "<token " + std::to_string(token) + ">";
+}
+
+int64_t Characters(std::string_view text) {
+  int64_t count = 0;
+  for (const char c : text) count += (static_cast<unsigned char>(c) & 0xc0) != 0x80;
+  return count;
+}
+
+// As JSON text and back: bytes that are no UTF-8 become U+FFFD.
+bool IsValidText(const std::string& text) {
+  return OrderedJson::parse(OrderedJson(text).dump(-1, ' ', false, OrderedJson::error_handler_t::replace)) ==
+         text;
+}
+
+// A token as a key: half characters are written as bytes, as OpenAI does for completions.
+std::string CompletionName(const std::string& piece) {
+  if (IsValidText(piece)) return piece;
+  constexpr char kDigits[] = "0123456789abcdef";
+  std::string name = "bytes:";
+  for (const char c : piece) {
+    const auto byte = static_cast<unsigned char>(c);
+    name += "\\x";
+    name += kDigits[byte >> 4];
+    name += kDigits[byte & 15];
+  }
+  return name;
+}
+
+OrderedJson ChatToken(const Engine& engine, const TokenLogprob& token) {
+  const std::string piece = PieceOf(engine, token.token);
+  OrderedJson bytes = OrderedJson::array();
+  for (const char c : piece) bytes.push_back(static_cast<unsigned char>(c));
+  OrderedJson json;
+  json["token"] = piece;  // made valid when it is written
+  json["logprob"] = LogprobNumber(token.logprob);
+  json["bytes"] = std::move(bytes);
+  return json;
+}
+
+}  // namespace
+
+ChoiceLogprobs::ChoiceLogprobs(const Engine& engine, bool is_chat, int64_t text_offset)
+    : engine_(&engine), is_chat_(is_chat), text_offset_(text_offset) {}
+
+void ChoiceLogprobs::Add(const ServingEvent& event) {
+  pending_.push_back({*event.logprob, event.top});
+}
+
+OrderedJson ChoiceLogprobs::ChatJson() const {
+  OrderedJson content = OrderedJson::array();
+  for (const Drawn& drawn : pending_) {
+    OrderedJson token = ChatToken(*engine_, drawn.token);
+    token["top_logprobs"] = OrderedJson::array();
+    for (const TokenLogprob& top : drawn.top) token["top_logprobs"].push_back(ChatToken(*engine_, top));
+    content.push_back(std::move(token));
+  }
+  OrderedJson json;
+  json["content"] = std::move(content);
+  return json;
+}
+
+OrderedJson ChoiceLogprobs::CompletionJson() {
+  OrderedJson tokens = OrderedJson::array(), logprobs = OrderedJson::array();
+  OrderedJson tops = OrderedJson::array(), offsets = OrderedJson::array();
+  for (const Drawn& drawn : pending_) {
+    const std::string piece = PieceOf(*engine_, drawn.token.token);
+    const std::string name = CompletionName(piece);
+    OrderedJson top = OrderedJson::object();
+    for (const TokenLogprob& other : drawn.top) {
+      const std::string other_name = CompletionName(PieceOf(*engine_, other.token));
+      if (!top.contains(other_name))
+        top[other_name] = LogprobNumber(other.logprob);  // the likelier of equal texts
+    }
+    if (!top.contains(name)) top[name] = LogprobNumber(drawn.token.logprob);
+    tokens.push_back(name);
+    logprobs.push_back(LogprobNumber(drawn.token.logprob));
+    tops.push_back(std::move(top));
+    offsets.push_back(text_offset_);
+    text_offset_ += Characters(piece);
+  }
+  OrderedJson json;
+  json["tokens"] = std::move(tokens);
+  json["token_logprobs"] = std::move(logprobs);
+  json["top_logprobs"] = std::move(tops);
+  json["text_offset"] = std::move(offsets);
+  return json;
+}
+
+OrderedJson ChoiceLogprobs::Take() {
+  if (pending_.empty()) return nullptr;
+  OrderedJson json = is_chat_ ? ChatJson() : CompletionJson();
+  pending_.clear();
+  return json;
+}
+
+}  // namespace holdfast::server

@@ -1,0 +1,279 @@
+// One client's connection: a coroutine that reads a request, answers it, and reads the next.
+#include <boost/asio/as_tuple.hpp>
+#include <boost/asio/co_spawn.hpp>
+#include <boost/asio/use_awaitable.hpp>
+#include <chrono>
+#include <functional>
+#include <memory>
+#include <utility>
+
+#include "server/answer.h"
+#include "server/request_reader.h"
+#include "server/response_head.h"
+#include "server/server_state.h"
+#include "server/socket_stream.h"
+#include "server/waker.h"
+
+namespace holdfast::server {
+namespace {
+
+namespace asio = boost::asio;
+namespace http = boost::beast::http;
+
+constexpr size_t kReadAheadLimit = 64 << 10;  // of pipelined requests, besides a head
+constexpr size_t kWriteBytes = 64 << 10;      // taken from the engine for one client at a time
+constexpr size_t kInlineBodyBytes =
+    16 << 10;  // parsed and tokenised on the I/O thread: well under a millisecond
+constexpr int kGatherEvents = 256;
+
+// What the head of a request came to.
+struct Admitted {
+  Route route;
+  Tenant tenant;
+  bool is_head = false, keep_alive = false, is_http_1_0 = false;
+};
+
+class Connection : public OpenConnection {
+ public:
+  Connection(asio::ip::tcp::socket socket, ServerState& state)
+      : state_(state),
+        stream_(std::make_shared<SocketStream>(
+            std::move(socket), static_cast<size_t>(state.options.max_header_bytes) + kReadAheadLimit,
+            state.options.write_timeout_ms)) {
+    state_.connections.insert(this);
+    ++state_.http.connections;
+    ++state_.http.connections_total;
+  }
+  ~Connection() override {
+    stream_->Abort();  // handlers in flight let go of the socket
+    state_.connections.erase(this);
+    --state_.http.connections;
+  }
+  Connection(const Connection&) = delete;
+  Connection& operator=(const Connection&) = delete;
+
+  asio::awaitable<void> Serve() {
+    bool more = true;
+    while (more) more = co_await ServeOne();
+    if (!stream_->left() && !stream_->aborted()) co_await stream_->Close();
+  }
+
+  void CloseIfIdle() override {
+    if (idle_since_.has_value()) stream_->Abort();
+  }
+  std::optional<std::chrono::steady_clock::time_point> idle_since() const override { return idle_since_; }
+  void Abort() override { stream_->Abort(); }
+
+ private:
+  asio::awaitable<bool> ServeOne();
+  std::variant<Admitted, HttpAnswer> Admit(const RequestReader& reader) const;
+  asio::awaitable<bool> Send(HttpAnswer answer, Admitted how);
+  asio::awaitable<bool> SendError(ApiError error, Admitted how);
+  asio::awaitable<bool> Generate(std::string body, Admitted how);
+  asio::awaitable<bool> Respond(Answer& answer, Admitted how);
+  asio::awaitable<bool> Stream(Answer& answer, Admitted how);
+  template <typename T>
+  asio::awaitable<T> Work(size_t body_bytes, std::function<T()> work);
+  AnswerHead NewHead(bool is_chat);
+
+  ServerState& state_;
+  std::shared_ptr<SocketStream> stream_;
+  std::optional<std::chrono::steady_clock::time_point> idle_since_ = std::chrono::steady_clock::now();
+};
+
+// Reads a request and answers it. false: the connection is to be closed.
+asio::awaitable<bool> Connection::ServeOne() {
+  RequestReader reader(stream_, state_);
+  idle_since_ = std::chrono::steady_clock::now();
+  const bool begun = co_await reader.WaitForFirstByte();
+  if (!begun) co_return false;
+  idle_since_.reset();
+  const Admitted closing;
+  auto outcome = co_await reader.ReadHead();
+  if (outcome == RequestReader::Outcome::kClosed) co_return false;
+  if (outcome == RequestReader::Outcome::kBad) {
+    co_await SendError(reader.error(), closing);
+    co_return false;
+  }
+  auto admitted = Admit(reader);
+  if (auto* refused = std::get_if<HttpAnswer>(&admitted); refused != nullptr) {
+    stream_->Disarm();
+    Admitted form;
+    form.is_head = reader.method() == "HEAD";
+    form.keep_alive = reader.keep_alive() && !reader.has_unread_body();
+    form.is_http_1_0 = reader.is_http_1_0();
+    co_return co_await Send(std::move(*refused), form);
+  }
+  outcome = co_await reader.ReadBody();
+  if (outcome == RequestReader::Outcome::kClosed) co_return false;
+  const Admitted how = std::get<Admitted>(admitted);
+  if (outcome == RequestReader::Outcome::kBad) {
+    co_await SendError(reader.error(), closing);
+    co_return false;
+  }
+  std::string body = reader.TakeBody();
+  if (how.route.endpoint == Endpoint::kCompletions || how.route.endpoint == Endpoint::kChat) {
+    co_return co_await Generate(std::move(body), how);
+  }
+  const Endpoint endpoint = how.route.endpoint;
+  HttpAnswer answer;
+  if (endpoint == Endpoint::kTokenize || endpoint == Endpoint::kDetokenize) {
+    std::function<HttpAnswer()> tokenise = [&engine = state_.serving.engine(), endpoint, &body] {
+      return AnswerTokenizing(endpoint, body, engine);
+    };
+    answer = co_await Work<HttpAnswer>(body.size(), std::move(tokenise));
+  } else {
+    answer = AnswerEndpoint(how.route, state_.serving, state_.model, state_.http, state_.draining);
+  }
+  co_return co_await Send(std::move(answer), how);
+}
+
+// Decides by the head alone whether a request is let in.
+std::variant<Admitted, HttpAnswer> Connection::Admit(const RequestReader& reader) const {
+  auto found = FindRoute(reader.method(), reader.target());
+  if (auto* none = std::get_if<NoRoute>(&found); none != nullptr) {
+    HttpAnswer answer = ErrorAnswer(none->error);
+    if (!none->allow.empty()) answer.headers.emplace_back("Allow", none->allow);
+    return answer;
+  }
+  Admitted how{std::move(std::get<Route>(found)),
+               {},
+               reader.method() == "HEAD",
+               reader.keep_alive() && !state_.draining,
+               reader.is_http_1_0()};
+  const std::string origin = reader.Header(http::field::origin);
+  if (!IsOwnOrigin(origin, reader.Header(http::field::host)) && how.route.access != Access::kAnyone &&
+      state_.keys.open()) {
+    return ErrorAnswer(
+        {403, "request: from another site's page (Origin " + origin.substr(0, 80) + "), needs an API key", "",
+         "cross_origin"});
+  }
+  if (how.route.access == Access::kAnyone) return how;
+  const auto tenant = state_.keys.Find(reader.Header(http::field::authorization));
+  if (!tenant.has_value()) {
+    HttpAnswer answer = ErrorAnswer(
+        {401, "request: a valid API key is needed, as `Authorization: Bearer KEY`", "", "invalid_api_key"});
+    const bool is_for_people = how.route.access == Access::kOperator;  // a browser asks for the key then
+    answer.headers.emplace_back("WWW-Authenticate", is_for_people ? "Basic realm=\"holdfast\"" : "Bearer");
+    return answer;
+  }
+  if (how.route.access == Access::kOperator && !tenant->is_operator) {
+    return ErrorAnswer(
+        {403, "request: only the operator's API key (the first) may see this", "", "operator_only"});
+  }
+  how.tenant = *tenant;
+  return how;
+}
+
+asio::awaitable<bool> Connection::Send(HttpAnswer answer, Admitted how) {
+  ++state_.http.responses[answer.status];
+  how.keep_alive = how.keep_alive && !state_.draining;
+  std::string bytes = ResponseHead(answer, {.http_1_0 = how.is_http_1_0, .keep_alive = how.keep_alive});
+  if (!how.is_head) bytes += answer.body;
+  answer.body.clear();
+  const bool written = co_await stream_->Write(bytes);
+  co_return written && how.keep_alive;
+}
+
+asio::awaitable<bool> Connection::SendError(ApiError error, Admitted how) {
+  HttpAnswer answer = ErrorAnswer(error);
+  co_return co_await Send(std::move(answer), std::move(how));
+}
+
+AnswerHead Connection::NewHead(bool is_chat) {
+  AnswerHead head;
+  head.id = (is_chat ? "chatcmpl-" : "cmpl-") + state_.id_prefix + std::to_string(++state_.answers);
+  head.created =
+      std::chrono::duration_cast<std::chrono::seconds>(std::chrono::system_clock::now().time_since_epoch())
+          .count();
+  head.model = state_.model.name;
+  head.is_chat = is_chat;
+  return head;
+}
+
+// Does what takes time in proportion to a body: here where that is little, else on the workers' thread.
+template <typename T>
+asio::awaitable<T> Connection::Work(size_t body_bytes, std::function<T()> work) {
+  if (body_bytes <= kInlineBodyBytes) co_return work();
+  auto job = [](std::function<T()> task) -> asio::awaitable<T> { co_return task(); }(std::move(work));
+  co_return co_await asio::co_spawn(state_.workers, std::move(job), asio::use_awaitable);
+}
+
+asio::awaitable<bool> Connection::Generate(std::string body, Admitted how) {
+  if (state_.draining) {
+    ApiError error = ErrorOf(FailedPrecondition("server: it is being stopped"));
+    co_return co_await SendError(std::move(error), how);
+  }
+  using Prepared = std::variant<PreparedRequest, ApiError>;
+  const bool is_chat = how.route.endpoint == Endpoint::kChat;
+  std::function<Prepared()> prepare = [&engine = state_.serving.engine(), is_chat, &body] {
+    return PrepareRequest(engine, is_chat, body);
+  };
+  auto prepared = co_await Work<Prepared>(body.size(), std::move(prepare));
+  std::string().swap(body);
+  if (auto* error = std::get_if<ApiError>(&prepared); error != nullptr) {
+    co_return co_await SendError(std::move(*error), how);
+  }
+  auto waker =
+      std::make_shared<Waker>(stream_->socket().get_executor(), [stream = stream_] { stream->Wake(); });
+  const WakerScope scope(waker);
+  auto begun = Answer::Begin(state_.serving, std::move(std::get<PreparedRequest>(prepared)),
+                             how.tenant.name_space, NewHead(is_chat), [waker] { waker->Notify(); });
+  if (auto* error = std::get_if<ApiError>(&begun); error != nullptr) {
+    co_return co_await SendError(std::move(*error), how);
+  }
+  auto answer = std::move(std::get<std::unique_ptr<Answer>>(begun));
+  stream_->StartWatching();
+  const bool keep = co_await Respond(*answer, how);
+  if (stream_->left()) ++state_.http.clients_left;
+  answer.reset();  // cancels what still runs, before anything is waited for
+  co_await stream_->StopWatching();
+  co_return keep && !stream_->left() && !stream_->aborted();
+}
+
+asio::awaitable<bool> Connection::Respond(Answer& answer, Admitted how) {
+  if (answer.is_stream()) co_return co_await Stream(answer, how);
+  while (!answer.done()) {
+    if (stream_->left() || stream_->aborted()) co_return false;
+    if (!answer.Gather(kGatherEvents) && !answer.done()) co_await stream_->WaitForWake();
+  }
+  if (answer.error().has_value()) co_return co_await SendError(*answer.error(), how);
+  HttpAnswer body;
+  body.body = answer.Body();
+  co_return co_await Send(std::move(body), how);
+}
+
+asio::awaitable<bool> Connection::Stream(Answer& answer, Admitted how) {
+  bool begun = false;
+  while (true) {
+    if (stream_->left() || stream_->aborted()) co_return false;
+    std::string events = answer.TakeStream(kWriteBytes);
+    // What fails before anything was sent is an error like any other.
+    if (!begun && answer.error().has_value()) co_return co_await SendError(*answer.error(), how);
+    if (events.empty() && answer.done()) break;
+    if (events.empty()) {
+      co_await stream_->WaitForWake();
+      continue;
+    }
+    std::string bytes;
+    if (!std::exchange(begun, true)) {
+      ++state_.http.responses[200];
+      bytes = StreamHead({.http_1_0 = how.is_http_1_0, .keep_alive = how.keep_alive && !state_.draining});
+    }
+    bytes += how.is_http_1_0 ? events : HttpChunk(events);
+    const bool written = co_await stream_->Write(bytes);
+    if (!written) co_return false;
+  }
+  if (how.is_http_1_0) co_return false;  // the end of the connection is the end of the answer
+  const bool ended = co_await stream_->Write(kLastHttpChunk);
+  co_return ended && how.keep_alive && !state_.draining;
+}
+
+}  // namespace
+
+asio::awaitable<void> ServeConnection(asio::ip::tcp::socket socket, ServerState& state) {
+  Connection connection(std::move(socket), state);
+  co_await connection.Serve();
+}
+
+}  // namespace holdfast::server
