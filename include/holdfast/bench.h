@@ -41,6 +41,21 @@ struct AttentionBench {
 // processor's caches.
 Result<AttentionBench> BenchAttention(const AttentionBenchOptions& options);
 
+struct CascadeBenchOptions {
+  std::vector<KvSpec> codecs;
+  std::vector<int64_t> members;      // sequences in a step
+  std::vector<int64_t> shared_rows;  // that lie in the same blocks for all of them
+  int64_t own_rows = 128;            // of each, after those
+  int q_heads = 9, kv_heads = 3, head_dim = 64, threads = 0;
+};
+struct CascadeCell {
+  KvSpec codec;
+  int64_t members = 0, shared_rows = 0, own_rows = 0;
+  double cascade_ns = 0, apart_ns = 0;  // one layer's attention of the whole batch, median
+};
+// Decode attention of a batch, shared rows read once or once for each.
+Result<std::vector<CascadeCell>> BenchCascade(const CascadeBenchOptions& options);
+
 struct DecodeCell {
   bool prefill = false;
   int64_t depth = 0, tokens = 0;

@@ -1,4 +1,4 @@
-// bench: append, attention, decode; `bench serve` is in command_bench_serve.cc.
+// bench: append, attention, decode; the others have files of their own.
 #include <cstdio>
 
 #include "cli/commands.h"
@@ -52,16 +52,10 @@ Result<AttentionBenchOptions> AttentionOptions(const BenchOptions& b) {
   }
   if (options.codecs.empty()) return WrongCommandLine("--codecs: the list is empty");
   if (options.storages.empty()) return WrongCommandLine("--storage: the list is empty");
-  std::string heads = b.heads;
-  if (const size_t slash = heads.find('/'); slash != std::string::npos) heads[slash] = ',';
-  auto counts = ParseNumbers("--heads", heads);
-  if (!counts.ok()) return counts.status();
-  if (counts->size() != 2 || counts->front() < 1 || counts->back() < 1 || counts->front() > 4096 ||
-      counts->back() > 4096) {
-    return WrongCommandLine("--heads " + b.heads + ": wanted Q/KV, each in [1, 4096]");
-  }
-  options.q_heads = static_cast<int>(counts->front());
-  options.kv_heads = static_cast<int>(counts->back());
+  const auto heads = ParseHeads(b.heads);
+  if (!heads.ok()) return heads.status();
+  options.q_heads = heads->first;
+  options.kv_heads = heads->second;
   auto rows = ParseNumbers("--rows", b.rows.empty() ? "8192,32768" : b.rows);
   if (!rows.ok()) return rows.status();
   options.rows = *rows;
@@ -139,7 +133,8 @@ Status RunDecode(const BenchOptions& b) {
 
 void AddBench(CLI::App& program, Action& action) {
   auto b = std::make_shared<BenchOptions>();
-  CLI::App* bench = program.add_subcommand("bench", "measurements of the cache, of attention, of a model, of a server");
+  CLI::App* bench =
+      program.add_subcommand("bench", "measurements of the cache, of attention, of a model, of a server");
   bench->require_subcommand(1);
 
   CLI::App* append =
@@ -159,6 +154,7 @@ void AddBench(CLI::App& program, Action& action) {
   b->common.AddJson(*attention);
   attention->callback([b, &action] { action = [b] { return RunAttention(*b); }; });
 
+  AddBenchCascade(*bench, action);
   AddBenchServe(*bench, action);
 
   CLI::App* decode = bench->add_subcommand("decode", "prefill and decode of a model in tokens/s");

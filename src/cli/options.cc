@@ -207,6 +207,18 @@ Result<std::string> ReadFile(const std::string& path) {
   return content;
 }
 
+Result<std::pair<int, int>> ParseHeads(const std::string& text) {
+  std::string list = text;
+  if (const size_t slash = list.find('/'); slash != std::string::npos) list[slash] = ',';
+  const auto counts = ParseNumbers("--heads", list);
+  if (!counts.ok()) return counts.status();
+  if (counts->size() != 2 || counts->front() < 1 || counts->back() < 1 || counts->front() > 4096 ||
+      counts->back() > 4096) {
+    return WrongCommandLine("--heads " + text + ": wanted Q/KV, each in [1, 4096]");
+  }
+  return std::pair(static_cast<int>(counts->front()), static_cast<int>(counts->back()));
+}
+
 std::vector<std::string> SplitList(const std::string& text) {
   std::vector<std::string> items;
   std::string item;

@@ -68,6 +68,8 @@ struct PromptOptions {
 // `1,2,3` or `@FILE`, ids separated by commas or white space.
 Result<std::vector<int32_t>> ParseIds(const std::string& text);
 Result<std::vector<int64_t>> ParseNumbers(const std::string& option, const std::string& text);
+// `Q/KV`, query heads and KV heads, each in [1, 4096].
+Result<std::pair<int, int>> ParseHeads(const std::string& text);
 std::vector<std::string> SplitList(const std::string& text);
 Result<std::string> ReadFile(const std::string& path);
 
