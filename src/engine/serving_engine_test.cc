@@ -182,7 +182,8 @@ INSTANTIATE_TEST_SUITE_P(Models, EveryModelServed, testing::Values(kFullModel, k
 TEST(Serving, StopStringsEndAnAnswerWhereASessionWouldEndIt) {
   const auto engine = Load(kFullModel);
   ASSERT_TRUE(engine->info().has_tokenizer);
-  const auto session = engine->NewSession({}).value();
+  const auto other = Load(kFullModel);  // while one serves, nobody else steps it
+  const auto session = other->NewSession({}).value();
   const auto serving = Make(*engine, Small());
   ServingRequest request = Request(20, 3, 60);
   request.generate.sampling.temperature = 1.0f;

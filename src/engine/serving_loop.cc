@@ -179,6 +179,7 @@ void ServingLoop::RunStep(const ScheduledStep& step, std::unique_lock<std::mutex
     status = batch.status();
     PublishFigures();  // memory is now what the step needs at most
     if (status.ok()) {
+      batch->SetCascade(options_.cascade == CascadeMode::kAuto);
       in_pass_ = true;
       lock.unlock();
       status = core_.model().Forward(tokens_, *batch, logits_rows_, scratch_.logits());
