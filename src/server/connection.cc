@@ -5,7 +5,9 @@
 #include <chrono>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <utility>
+#include <variant>
 
 #include "server/answer.h"
 #include "server/request_reader.h"
@@ -66,7 +68,7 @@ class Connection : public OpenConnection {
 
  private:
   asio::awaitable<bool> ServeOne();
-  std::variant<Admitted, HttpAnswer> Admit(const RequestReader& reader) const;
+  std::optional<HttpAnswer> Refuse(const RequestReader& reader, Admitted* how) const;
   asio::awaitable<bool> Send(HttpAnswer answer, Admitted how);
   asio::awaitable<bool> SendError(ApiError error, Admitted how);
   asio::awaitable<bool> Generate(std::string body, Admitted how);
@@ -95,18 +97,15 @@ asio::awaitable<bool> Connection::ServeOne() {
     co_await SendError(reader.error(), closing);
     co_return false;
   }
-  auto admitted = Admit(reader);
-  if (auto* refused = std::get_if<HttpAnswer>(&admitted); refused != nullptr) {
+  Admitted how;
+  auto refused = Refuse(reader, &how);
+  if (refused.has_value()) {
     stream_->Disarm();
-    Admitted form;
-    form.is_head = reader.method() == "HEAD";
-    form.keep_alive = reader.keep_alive() && !reader.has_unread_body();
-    form.is_http_1_0 = reader.is_http_1_0();
-    co_return co_await Send(std::move(*refused), form);
+    how.keep_alive = reader.keep_alive() && !reader.has_unread_body();
+    co_return co_await Send(std::move(*refused), how);
   }
   outcome = co_await reader.ReadBody();
   if (outcome == RequestReader::Outcome::kClosed) co_return false;
-  const Admitted how = std::get<Admitted>(admitted);
   if (outcome == RequestReader::Outcome::kBad) {
     co_await SendError(reader.error(), closing);
     co_return false;
@@ -128,41 +127,41 @@ asio::awaitable<bool> Connection::ServeOne() {
   co_return co_await Send(std::move(answer), how);
 }
 
-// Decides by the head alone whether a request is let in.
-std::variant<Admitted, HttpAnswer> Connection::Admit(const RequestReader& reader) const {
+// Decides by the head alone whether a request is let in; if so, there is no answer yet.
+std::optional<HttpAnswer> Connection::Refuse(const RequestReader& reader, Admitted* how) const {
+  how->is_head = reader.method() == "HEAD";
+  how->keep_alive = reader.keep_alive() && !state_.draining;
+  how->is_http_1_0 = reader.is_http_1_0();
   auto found = FindRoute(reader.method(), reader.target());
   if (auto* none = std::get_if<NoRoute>(&found); none != nullptr) {
     HttpAnswer answer = ErrorAnswer(none->error);
     if (!none->allow.empty()) answer.headers.emplace_back("Allow", none->allow);
     return answer;
   }
-  Admitted how{std::move(std::get<Route>(found)),
-               {},
-               reader.method() == "HEAD",
-               reader.keep_alive() && !state_.draining,
-               reader.is_http_1_0()};
+  how->route = std::move(std::get<Route>(found));
+  const Access access = how->route.access;
   const std::string origin = reader.Header(http::field::origin);
-  if (!IsOwnOrigin(origin, reader.Header(http::field::host)) && how.route.access != Access::kAnyone &&
+  if (!IsOwnOrigin(origin, reader.Header(http::field::host)) && access != Access::kAnyone &&
       state_.keys.open()) {
     return ErrorAnswer(
         {403, "request: from another site's page (Origin " + origin.substr(0, 80) + "), needs an API key", "",
          "cross_origin"});
   }
-  if (how.route.access == Access::kAnyone) return how;
+  if (access == Access::kAnyone) return std::nullopt;
   const auto tenant = state_.keys.Find(reader.Header(http::field::authorization));
   if (!tenant.has_value()) {
     HttpAnswer answer = ErrorAnswer(
         {401, "request: a valid API key is needed, as `Authorization: Bearer KEY`", "", "invalid_api_key"});
-    const bool is_for_people = how.route.access == Access::kOperator;  // a browser asks for the key then
+    const bool is_for_people = access == Access::kOperator;  // a browser asks for the key then
     answer.headers.emplace_back("WWW-Authenticate", is_for_people ? "Basic realm=\"holdfast\"" : "Bearer");
     return answer;
   }
-  if (how.route.access == Access::kOperator && !tenant->is_operator) {
+  if (access == Access::kOperator && !tenant->is_operator) {
     return ErrorAnswer(
         {403, "request: only the operator's API key (the first) may see this", "", "operator_only"});
   }
-  how.tenant = *tenant;
-  return how;
+  how->tenant = *tenant;
+  return std::nullopt;
 }
 
 asio::awaitable<bool> Connection::Send(HttpAnswer answer, Admitted how) {
