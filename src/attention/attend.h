@@ -32,6 +32,10 @@ struct AttentionSequence {
   }
 };
 
+// Fewer shared bytes stay in the second-level cache between one sequence and the next: reading them once saves less than
+// keeping their partials costs (docs/adr/0010).
+inline constexpr int64_t kCascadeBytes = int64_t{1} << 20;
+
 // One layer's attention for a flat batch. All arrays are the caller's and outlive the call.
 struct AttentionCall {
   RowShape shape;
@@ -50,8 +54,9 @@ struct AttentionCall {
   // its chunk of 256 positions, or over what the query sees of the first 256 positions (the attention sink is
   // there), whichever is more. So a row's share of the whole is below it too. 0: exact.
   float sparse_v = 0.0f;
-  // Score rows that several sequences share in memory once for all of them, where that saves work. Changes no bit.
-  bool cascade = true;
+  // Score rows that several sequences share in memory once for all of them, where they are at least so many bytes; 0:
+  // never. Changes no bit.
+  int64_t cascade_bytes = kCascadeBytes;
   std::span<const AttentionSequence> sequences;
   const float* q = nullptr;  // [tokens, q_heads, k_dim]
   float* out = nullptr;      // [tokens, q_heads, v_dim]

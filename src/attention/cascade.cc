@@ -7,6 +7,7 @@
 
 #include "attention/partial.h"
 #include "base/checked.h"
+#include "codec/codec.h"
 
 namespace holdfast {
 namespace {
@@ -45,6 +46,14 @@ int64_t SharedChunks(const AttentionSequence& a, const AttentionSequence& b) {
   return std::min(SharedRows(a, b), seen) / kChunkRows;
 }
 
+int64_t LeastChunks(const AttentionCall& call) {
+  const RowFormat k_format(call.shape.k_dim, call.k_codec.group),
+      v_format(call.shape.v_dim, call.v_codec.group);
+  const int64_t k = GetCodec(call.k_codec).k_tile_bytes(k_format);
+  const int64_t v = call.shape.v_is_prefix_of_k ? 0 : GetCodec(call.v_codec).v_tile_bytes(v_format);
+  return CeilDiv(call.cascade_bytes, (k + v) * kChunkTiles * call.kv_heads);
+}
+
 int64_t PartialsOf(const AttentionCall& call, const SharedPrefix& prefix) {
   int64_t chunks = 0;
   for (const int32_t s : prefix.sequences)
@@ -53,8 +62,9 @@ int64_t PartialsOf(const AttentionCall& call, const SharedPrefix& prefix) {
 }
 
 // Cuts the order into groups such that the chunks that need not be read again are the most: a group of n that shares c
-// saves (n - 1) * c. shared[i]: what i shares with its neighbour i - 1.
-std::vector<std::pair<std::ptrdiff_t, std::ptrdiff_t>> BestGroups(const std::vector<int64_t>& shared) {
+// saves (n - 1) * c. shared[i]: what i shares with its neighbour i - 1. least: the least c.
+std::vector<std::pair<std::ptrdiff_t, std::ptrdiff_t>> BestGroups(const std::vector<int64_t>& shared,
+                                                                  int64_t least) {
   const size_t n = shared.size();
   std::vector<int64_t> saved(n + 1);  // of the first i
   std::vector<size_t> from(n + 1);    // where the last group of the first i begins
@@ -64,7 +74,7 @@ std::vector<std::pair<std::ptrdiff_t, std::ptrdiff_t>> BestGroups(const std::vec
     int64_t chunks = INT64_MAX;
     for (size_t begin = end - 1; begin > 0 && end - begin < kMostMembers;) {
       chunks = std::min(chunks, shared[begin]);
-      if (chunks < kMinCascadeChunks) break;
+      if (chunks < least) break;
       --begin;
       const int64_t all = saved[begin] + static_cast<int64_t>(end - begin - 1) * chunks;
       if (all <= saved[end]) continue;
@@ -84,7 +94,7 @@ std::vector<std::pair<std::ptrdiff_t, std::ptrdiff_t>> BestGroups(const std::vec
 
 std::vector<SharedPrefix> FindSharedPrefixes(const AttentionCall& call) {
   std::vector<SharedPrefix> found;
-  if (!call.cascade || call.protected_codecs.has_value() || call.sparse_v > 0.0f) return found;
+  if (call.cascade_bytes <= 0 || call.protected_codecs.has_value() || call.sparse_v > 0.0f) return found;
   std::vector<int32_t> order;
   for (size_t s = 0; s < call.sequences.size(); ++s) {
     if (MayShare(call.sequences[s])) order.push_back(static_cast<int32_t>(s));
@@ -101,7 +111,7 @@ std::vector<SharedPrefix> FindSharedPrefixes(const AttentionCall& call) {
   std::vector<int64_t> shared(order.size());  // chunks that i shares with i - 1
   for (size_t i = 1; i < order.size(); ++i) shared[i] = SharedChunks(sequence(i - 1), sequence(i));
   int64_t partials = 0;
-  for (const auto& [begin, end] : BestGroups(shared)) {
+  for (const auto& [begin, end] : BestGroups(shared, LeastChunks(call))) {
     SharedPrefix prefix{*std::min_element(shared.begin() + begin + 1, shared.begin() + end),
                         {order.begin() + begin, order.begin() + end}};
     partials += PartialsOf(call, prefix);

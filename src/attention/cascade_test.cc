@@ -50,9 +50,9 @@ void ExpectSameBits(const TestGeometry& geometry, const Shape& shape) {
   for (const Isa isa : IsasToVisit()) {
     TestCall call(geometry, shape.sequences, 5);
     for (size_t s = 1; s < shape.shared.size(); ++s) call.ShareRows(s, 0, shape.shared[s]);
-    call.cascade = false;
+    call.cascade_bytes = 0;
     const std::vector<float> apart = call.Run(isa, 1);
-    call.cascade = true;
+    call.cascade_bytes = 1;
     for (const int threads : {1, 2, 3}) {
       EXPECT_TRUE(SameBits(apart, call.Run(isa, threads)))
           << IsaName(isa) << ", " << threads << " threads: " << geometry.Describe();
@@ -91,6 +91,15 @@ TEST(CascadePlanTest, FindsWhatLiesInTheSameTilesAndSharesItWhereThatSavesMost) 
   EXPECT_EQ(found[0].chunks, 4);
 }
 
+TEST(CascadePlanTest, WhatStaysInTheCacheAnywayIsNotShared) {
+  TestCall call(Wide(CodecId::kF32), {{1100, 1}, {1100, 1}}, 3);
+  call.ShareRows(1, 0, 1024);
+  call.cascade_bytes = 1024 * 2 * 128 * 4;  // 2 heads, K and V of 64 floats
+  EXPECT_EQ(Found(call).size(), 1u);
+  call.cascade_bytes += 1;
+  EXPECT_TRUE(Found(call).empty());
+}
+
 TEST(CascadePlanTest, TheLastChunkStaysAQuerysOwn) {
   TestCall call(Wide(CodecId::kF32), {{512, 1}, {512, 1}}, 3);
   call.ShareRows(1, 0, 512);
@@ -107,7 +116,7 @@ TEST(CascadePlanTest, ReadsSharedRowsOnce) {
   int64_t chunks = 0;
   for (const AttentionTask& task : plan.tasks) chunks += task.count;
   EXPECT_EQ(chunks, 2 * (8 + 8));  // of two KV heads: 8 shared ones, and each one's last
-  call.cascade = false;
+  call.cascade_bytes = 0;
   BuildPlan(call.Call(nullptr), 2, &plan);
   chunks = 0;
   for (const AttentionTask& task : plan.tasks) chunks += task.count;

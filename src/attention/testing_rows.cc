@@ -224,7 +224,7 @@ AttentionCall TestCall::Call(float* out) {
     call.k_center = k_centers_.data();
     call.v_center = v_centers_.data();
   }
-  call.cascade = cascade;
+  call.cascade_bytes = cascade_bytes;
   call.sequences = sequences_;
   call.q = q_.data();
   call.out = out;

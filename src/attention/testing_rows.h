@@ -56,7 +56,7 @@ class TestCall {
   std::vector<float>& q() { return q_; }
   std::vector<float>& sink_logits() { return sink_logits_; }
   std::vector<VisibleRange>& visible(size_t sequence) { return rows_[sequence].visible; }
-  bool cascade = true;  // of the calls that are made
+  int64_t cascade_bytes = 1;  // of the calls that are made
   AttentionCall Call(float* out);
   int64_t tokens() const { return tokens_; }
 

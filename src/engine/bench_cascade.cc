@@ -93,7 +93,7 @@ Result<double> AttendAll(const Fixture& f, const CascadeBenchOptions& o, bool ca
   call.k_codec = f.cell.codec.k;
   call.v_codec = f.cell.codec.v;
   call.rule.scale = 0.125f;
-  call.cascade = cascade;
+  call.cascade_bytes = cascade ? kCascadeBytes : 0;
   call.sequences = sequences;
   call.q = q.data();
   call.out = out.data();
