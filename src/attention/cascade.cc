@@ -36,8 +36,9 @@ bool Before(const AttentionSequence& a, const AttentionSequence& b) {
                                       [](const Span& x, const Span& y) { return PlaceOf(x) < PlaceOf(y); });
 }
 
-bool MayShare(const AttentionSequence& s) {
-  return s.tokens == 1 && s.visible[0].begin == 0 && !s.spans.empty();
+bool MayShare(const AttentionSequence& s, int64_t least_chunks) {
+  return s.tokens == 1 && s.visible[0].begin == 0 && !s.spans.empty() &&
+         s.visible[0].end > least_chunks * kChunkRows;
 }
 
 int64_t SharedChunks(const AttentionSequence& a, const AttentionSequence& b) {
@@ -95,10 +96,12 @@ std::vector<std::pair<std::ptrdiff_t, std::ptrdiff_t>> BestGroups(const std::vec
 std::vector<SharedPrefix> FindSharedPrefixes(const AttentionCall& call) {
   std::vector<SharedPrefix> found;
   if (call.cascade_bytes <= 0 || call.protected_codecs.has_value() || call.sparse_v > 0.0f) return found;
+  const int64_t least = LeastChunks(call);
   std::vector<int32_t> order;
   for (size_t s = 0; s < call.sequences.size(); ++s) {
-    if (MayShare(call.sequences[s])) order.push_back(static_cast<int32_t>(s));
+    if (MayShare(call.sequences[s], least)) order.push_back(static_cast<int32_t>(s));
   }
+  if (order.size() < 2) return found;
   const auto sequence = [&](size_t i) -> const AttentionSequence& {
     return call.sequences[static_cast<size_t>(order[i])];
   };
@@ -111,7 +114,7 @@ std::vector<SharedPrefix> FindSharedPrefixes(const AttentionCall& call) {
   std::vector<int64_t> shared(order.size());  // chunks that i shares with i - 1
   for (size_t i = 1; i < order.size(); ++i) shared[i] = SharedChunks(sequence(i - 1), sequence(i));
   int64_t partials = 0;
-  for (const auto& [begin, end] : BestGroups(shared, LeastChunks(call))) {
+  for (const auto& [begin, end] : BestGroups(shared, least)) {
     SharedPrefix prefix{*std::min_element(shared.begin() + begin + 1, shared.begin() + end),
                         {order.begin() + begin, order.begin() + end}};
     partials += PartialsOf(call, prefix);
