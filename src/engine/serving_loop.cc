@@ -112,7 +112,8 @@ void ServingLoop::Run() {
       busy = !step->slices.empty();
       if (busy) RunStep(*step, lock);
     }
-    if (!busy) PublishFigures();
+    // Before the mutex is given up: who waits for the last request's end then finds its blocks free.
+    if (!busy || records_.empty()) PublishFigures();
     NotifyConsumers(lock);
     if (!busy) Wait(lock, !records_.empty());
   }
