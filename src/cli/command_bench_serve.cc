@@ -59,8 +59,8 @@ Status Run(const BenchServe& b) {
     if (b.output_tokens->count() > 0) load.max_output_tokens = load.output_tokens;
   }
   if (load.shared_tokens > load.prompt_tokens) {
-    return WrongCommandLine("--shared-tokens " + std::to_string(load.shared_tokens) + ": must be at most --prompt-tokens, " +
-                            std::to_string(load.prompt_tokens));
+    return WrongCommandLine("--shared-tokens " + std::to_string(load.shared_tokens) +
+                            ": must be at most --prompt-tokens, " + std::to_string(load.prompt_tokens));
   }
   Result<LoadFigures> figures = Status(StatusCode::kInternal, "bench serve: not run");
   {
