@@ -171,7 +171,8 @@ asio::awaitable<bool> Connection::Send(HttpAnswer answer, Admitted how) {
   if (!how.is_head) bytes += answer.body;
   answer.body.clear();
   const bool written = co_await stream_->Write(bytes);
-  co_return written && how.keep_alive;
+  how.keep_alive = how.keep_alive && written;
+  co_return how.keep_alive;
 }
 
 asio::awaitable<bool> Connection::SendError(ApiError error, Admitted how) {
@@ -265,7 +266,8 @@ asio::awaitable<bool> Connection::Stream(Answer& answer, Admitted how) {
   }
   if (how.is_http_1_0) co_return false;  // the end of the connection is the end of the answer
   const bool ended = co_await stream_->Write(kLastHttpChunk);
-  co_return ended && how.keep_alive && !state_.draining;
+  const bool keep = ended && how.keep_alive && !state_.draining;
+  co_return keep;
 }
 
 }  // namespace
