@@ -146,6 +146,47 @@ TEST(CachePool, TheSamePromptTwiceEvaluatesOneToken) {
   }
 }
 
+// The answer has been stored behind the prompt meanwhile, and a window has moved on.
+TEST(CachePool, APromptThatWasAnsweredEvaluatesOneTokenAgain) {
+  for (const int64_t window : {5, 20, 40}) {
+    for (const int64_t length : {24, 40, 100, 203}) {
+      for (const int64_t answer : {1, 6, 20, 90}) {
+        PoolOptions options = Pool::Sharing({Full(), Window(window, 3), Window(window)});
+        Pool p(options);
+        const Tokens prompt = Count(length), all = prompt + Count(answer, 500);
+        const Opened first = p.Open(prompt, length + answer);
+        p.Run(first.handle, prompt);
+        p.Run(first.handle, all, 1);
+        p.Close(first.handle);
+        const Opened again = p.Open(prompt);
+        EXPECT_EQ(again.receipt.reused_tokens, length - 1)
+            << "window " << window << ", prompt " << length << ", answer " << answer << ": "
+            << again.receipt.message;
+        p.Run(again.handle, prompt);
+        EXPECT_EQ(Seen(p.cache(again.handle)), p.Cold(prompt));
+      }
+    }
+  }
+}
+
+// What was computed in one step has no window rows in its middle: the first that ends there stores them for the next.
+TEST(CachePool, APromptThatALongerOneBeginsWithIsReusedFromItsSecondTimeOn) {
+  for (const int64_t length : {24, 32, 100}) {
+    Pool p(Pool::Sharing({Full(), Window(5)}));
+    const Tokens longer = Count(300), prompt = Count(length);
+    const Opened first = p.Open(longer);
+    p.Run(first.handle, longer, 300);
+    const Opened second = p.Open(prompt);
+    EXPECT_EQ(second.receipt.miss, MissCause::kWindowGone);
+    p.Run(second.handle, prompt);
+    p.Close(second.handle);
+    const Opened third = p.Open(prompt);
+    EXPECT_EQ(third.receipt.reused_tokens, length - 1) << third.receipt.message;
+    p.Run(third.handle, prompt);
+    EXPECT_EQ(Seen(p.cache(third.handle)), p.Cold(prompt));
+  }
+}
+
 TEST(CachePool, APrefixMatchesToTheToken) {
   Pool p(Pool::Sharing({Full()}));
   const Tokens a = Count(100), b = Count(71) + Count(29, 1000);

@@ -139,8 +139,8 @@ Status CachePool::Publish(SequenceHandle handle, std::span<const int32_t> tokens
   const int64_t tail = length % rows;
   if (!with_tail || tail == 0) return OkStatus();
   const auto held = tokens.first(static_cast<size_t>(length));
-  if (prefixes.index().Find(s->root, held).tokens == length)
-    return OkStatus();  // a longer block begins like it
+  // A longer block may begin like it, and have all that a sequence needs here.
+  if (prefixes.Usable(prefixes.index().Find(s->root, held), length, *s->cache) == length) return OkStatus();
   if (state.EvictFor(prefixes.NodeBytes(), now)) keep(length / rows, tail);
   return OkStatus();
 }

@@ -70,7 +70,12 @@ NodeId PrefixStore::Keep(const BlockKey& root, NodeId parent, std::span<const in
   if (added.fresh) entry.blocks.assign(pools_.size(), BlockId::kNone);
   Fill(entry, added.id, sequence, n, now);
   Touch(added.id, now);
-  if (added.superseded != NodeId::kNone && index_.users(added.superseded) == 0) Remove(added.superseded);
+  // A longer block without its windows' rows does not stand in for a shorter one that has them.
+  const bool complete =
+      std::find(entry.blocks.begin(), entry.blocks.end(), BlockId::kNone) == entry.blocks.end();
+  if (complete && added.superseded != NodeId::kNone && index_.users(added.superseded) == 0) {
+    Remove(added.superseded);
+  }
   return added.id;
 }
 
