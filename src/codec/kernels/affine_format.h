@@ -18,6 +18,11 @@ constexpr SearchRanges MakeAffineRanges(float most_level) {
   }
   return ranges;
 }
+namespace {
+// Of this file's own: a table that the linker may share could come from a stronger instruction set's object.
+template <int kBits>
+constexpr SearchRanges kAffineRanges = MakeAffineRanges(static_cast<float>((1 << kBits) - 1));
+}  // namespace
 
 template <int kBits, int kGroup>
 struct AffineFormat {
@@ -36,7 +41,6 @@ struct AffineFormat {
 
   struct Encoder {
     static constexpr float kSteps = static_cast<float>((1 << kBits) - 1);
-    static constexpr SearchRanges kRanges = MakeAffineRanges(kSteps);
     uint16_t scale = 0;
     uint16_t bias = 0;
     float offset = 0.0f;
@@ -84,7 +88,7 @@ struct AffineFormat {
 
     // Takes the scale and the bias of a narrower range where that is better.
     HF_MEMBER void Narrow(const float* values, int n) {
-      RangeSearch<kBits, kRanges> search;
+      RangeSearch<kBits, kAffineRanges<kBits>> search;
       search.n = n;
       for (int d = 0; d < n; d += 16) {
         Store(search.x + d, Mul(Sub(Load(values + d), Set(offset)), Set(inverse)));
