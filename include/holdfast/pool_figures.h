@@ -26,7 +26,7 @@ struct Receipt {
   int64_t prompt_tokens = 0;
   int64_t reused_tokens = 0;  // not evaluated again; at most prompt_tokens - 1
   MissCause miss = MissCause::kNone;
-  int64_t position = 0;  // where a longer match failed
+  int64_t position = 0;      // where a longer match failed
   std::string message = {};  // for people
 };
 

@@ -20,7 +20,7 @@ struct ServerOptions {
   std::string model_name;  // what /v1/models lists; empty: the model file's own
   int64_t max_body_bytes = int64_t{8} << 20;
   int64_t max_header_bytes = 16 << 10;
-  int max_connections = 1024;       // more wait in the kernel's queue
+  int max_connections = 1024;         // more wait in the kernel's queue
   int64_t read_timeout_ms = 15'000;   // for a whole request, from its first byte on
   int64_t idle_timeout_ms = 60'000;   // between requests of a connection
   int64_t write_timeout_ms = 30'000;  // a client that takes nothing for so long is dropped

@@ -35,7 +35,8 @@ struct ServingOptions {
   // What a request reserves for its answer before it starts, at most: one that goes past it takes more as it grows.
   int64_t decode_liability_tokens = 256;
   bool share_prefixes = true;
-  int64_t prefix_ttl_ms = 0;  // idle prefixes are dropped so long after their last use; 0: only for want of room
+  int64_t prefix_ttl_ms =
+      0;  // idle prefixes are dropped so long after their last use; 0: only for want of room
   CascadeMode cascade = CascadeMode::kAuto;
 };
 
@@ -46,7 +47,8 @@ struct ServingRequest {
   // -1: no log probabilities. n >= 0: of each token drawn and of the n most probable ones, over the whole vocabulary,
   // before penalties, temperature and cuts.
   int top_logprobs = -1;
-  int64_t deadline_ms = 0;  // from Submit; a request that is not finished by then ends with kCancelled. 0: none
+  int64_t deadline_ms =
+      0;  // from Submit; a request that is not finished by then ends with kCancelled. 0: none
 };
 
 inline constexpr int kMaxTopLogprobs = 20;
@@ -75,7 +77,7 @@ class ServedRequest {
   virtual std::optional<ServingEvent> Take() = 0;
   // Blocks for the next event; none once the request's last one was handed out.
   virtual std::optional<ServingEvent> Wait() = 0;
-  virtual void Cancel() = 0;         // thread-safe
+  virtual void Cancel() = 0;            // thread-safe
   virtual Receipt receipt() const = 0;  // complete once an event was handed out
   virtual int64_t completion_tokens() const = 0;
 };
@@ -96,8 +98,8 @@ struct PoolSnapshot {
   int64_t scratch_bytes = 0;    // of that
   BlockCounts blocks;
   std::vector<ServedSequence> sequences;
-  int64_t hits = 0;                     // requests that reused something
-  int64_t misses[kMissCauses] = {};     // by cause, of requests that could have reused more
+  int64_t hits = 0;                  // requests that reused something
+  int64_t misses[kMissCauses] = {};  // by cause, of requests that could have reused more
   int64_t reused_tokens = 0, prompt_tokens = 0;
   int64_t evictions = 0, preemptions = 0;
 };

@@ -14,7 +14,7 @@ void AddEval(CLI::App& program, Action& action);
 void AddCalibrate(CLI::App& program, Action& action);
 void AddBench(CLI::App& program, Action& action);
 void AddBenchCascade(CLI::App& bench, Action& action);  // `bench cascade`
-void AddBenchServe(CLI::App& bench, Action& action);  // `bench serve`
+void AddBenchServe(CLI::App& bench, Action& action);    // `bench serve`
 void AddPlan(CLI::App& program, Action& action);
 void AddMatrix(CLI::App& program, Action& action);
 void AddReplay(CLI::App& program, Action& action);

@@ -9,7 +9,8 @@ namespace holdfast {
 inline constexpr PackedShape kAffine8Shape = {8, true, 64};
 inline constexpr PackedShape kAffine6Shape = {6, true, 64};
 inline constexpr PackedShape kAffine4Shape = {4, true, 32};
-inline constexpr int kMostSearchedBits = 4;  // at most as many: scale and bias are searched, as affine_codec.h says
+inline constexpr int kMostSearchedBits =
+    4;  // at most as many: scale and bias are searched, as affine_codec.h says
 inline constexpr float kAffineLargest = 65504.0f;  // a bias is an f16
 
 }  // namespace holdfast
