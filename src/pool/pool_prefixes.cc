@@ -21,16 +21,7 @@ Status CachePool::State::Adopt(Sequence& s, const PrefixIndex::Match& match, int
   const std::span<const NodeId> used(match.nodes.data(), static_cast<size_t>(blocks));
   for (const NodeId node : used) prefixes->index().AddUser(node);
   s.nodes.assign(used.begin(), used.end());
-  int64_t windowed = 0;
-  for (int u = 0; u < shape->units(); ++u) {
-    const SpanCache::BlockNeed need = shape->unit(u).NeededBlocks(length);
-    if (need.begin > 0) windowed = std::max(windowed, need.end - need.begin);
-  }
-  prefixes->Use(used, windowed == 0 ? blocks : windowed, now);
-  // Blocks of a ring that nobody needs, and the tables.
-  int64_t bytes = 0;
-  for (int u = 0; u < shape->units(); ++u) bytes += shape->unit(u).AdoptBytes(length);
-  // The windows' blocks that it is about to take over must not be what is given up for the rest; others may.
+  // What window layers take over of them: the last ones, and the sinks'.
   int64_t begin = blocks, pinned_end = 0;
   for (int u = 0; u < shape->units(); ++u) {
     if (shape->unit(u).config().layout.id == LayoutId::kFull) continue;
@@ -38,6 +29,11 @@ Status CachePool::State::Adopt(Sequence& s, const PrefixIndex::Match& match, int
     begin = std::min(begin, need.begin);
     pinned_end = std::max(pinned_end, need.pinned);
   }
+  prefixes->Use(used, blocks - begin, now);
+  // Blocks of a ring that nobody needs, and the tables. The windows' blocks that it is about to take over must not be
+  // what is given up for these; others may.
+  int64_t bytes = 0;
+  for (int u = 0; u < shape->units(); ++u) bytes += shape->unit(u).AdoptBytes(length);
   const auto sinks = used.first(static_cast<size_t>(std::min(pinned_end, begin)));
   const auto windows = used.subspan(static_cast<size_t>(begin));
   prefixes->HoldWindows(sinks, true);
