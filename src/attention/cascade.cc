@@ -105,11 +105,8 @@ std::vector<SharedPrefix> FindSharedPrefixes(const AttentionCall& call) {
   const auto sequence = [&](size_t i) -> const AttentionSequence& {
     return call.sequences[static_cast<size_t>(order[i])];
   };
-  std::sort(order.begin(), order.end(), [&](int32_t a, int32_t b) {
-    const AttentionSequence& x = call.sequences[static_cast<size_t>(a)];
-    const AttentionSequence& y = call.sequences[static_cast<size_t>(b)];
-    if (Before(x, y)) return true;
-    return !Before(y, x) && a < b;
+  std::stable_sort(order.begin(), order.end(), [&](int32_t a, int32_t b) {
+    return Before(call.sequences[static_cast<size_t>(a)], call.sequences[static_cast<size_t>(b)]);
   });
   std::vector<int64_t> shared(order.size());  // chunks that i shares with i - 1
   for (size_t i = 1; i < order.size(); ++i) shared[i] = SharedChunks(sequence(i - 1), sequence(i));

@@ -17,6 +17,7 @@ struct SharedPrefix {
 // Partials of shared prefixes and of what follows them are all kept until they are folded; calls that would need more
 // than these do without.
 inline constexpr int64_t kMaxCascadePartials = 16384;
+
 // Which prefixes to share; each sequence is in one at most. Sequences that decode (one query), of layers that protect no
 // rows and drop none: there the answer is the same to the bit. Groups are those that save most reading. May throw
 // std::bad_alloc.

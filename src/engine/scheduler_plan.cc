@@ -12,10 +12,6 @@
 namespace holdfast {
 namespace {
 
-bool SameIdentity(const PrefixIdentity& a, const PrefixIdentity& b) {
-  return a.model == b.model && a.adapter == b.adapter && a.name_space == b.name_space;
-}
-
 int64_t CommonPrefix(const std::vector<int32_t>& a, const std::vector<int32_t>& b) {
   const size_t most = std::min(a.size(), b.size());
   return std::mismatch(a.begin(), a.begin() + static_cast<std::ptrdiff_t>(most), b.begin()).first - a.begin();
@@ -140,8 +136,7 @@ bool Scheduler::State::WaitsForPrefix(Request& request) {
   int64_t most = options.min_shared_tokens - 1;
   const Request* best = nullptr;
   for (const Request* leader : running) {
-    if (leader->id > request.id || leader->input_done || !SameIdentity(leader->identity, request.identity))
-      continue;
+    if (leader->id > request.id || leader->input_done || leader->identity != request.identity) continue;
     const int64_t common = std::min(CommonPrefix(leader->tokens, request.tokens),
                                     static_cast<int64_t>(request.tokens.size()) - 1);
     if (common <= most || !computes(*leader, common)) continue;

@@ -93,6 +93,12 @@ Result<CachePool::State::Sequence*> CachePool::State::Find(const char* operation
                   " is not open");
 }
 
+Status CachePool::State::CheckSlot(const char* operation) const {
+  if (open < static_cast<int64_t>(slots.size())) return OkStatus();
+  return ResourceExhausted(std::string(operation) + ": " + std::to_string(open) +
+                           " sequences are open, the limit is " + std::to_string(slots.size()));
+}
+
 CachePool::State::Sequence& CachePool::State::Take(std::unique_ptr<SequenceCache> cache, const BlockKey& root,
                                                    int64_t reserve) {
   Sequence& s = *std::find_if(slots.begin(), slots.end(),
@@ -112,7 +118,7 @@ void CachePool::State::BeginAnew(Sequence& s) {
 }
 
 void CachePool::State::Release(Sequence& s) {
-  for (const NodeId node : s.nodes) prefixes->index().RemoveUser(node);
+  BeginAnew(s);
   s = Sequence{};
   --open;
 }
@@ -123,10 +129,7 @@ Result<Opened> CachePool::Open(const OpenRequest& request, int64_t now) {
   if (count < 1) return InvalidArgument("admit: 0 tokens, must be at least 1");
   const int64_t reserve = std::max(request.reserve_tokens, count);
   HF_RETURN_IF_ERROR(CheckEverFits(reserve));
-  if (state.open == static_cast<int64_t>(state.slots.size())) {
-    return ResourceExhausted("admit: " + std::to_string(state.open) + " sequences are open, the limit is " +
-                             std::to_string(state.slots.size()));
-  }
+  HF_RETURN_IF_ERROR(state.CheckSlot("admit"));
   const BlockKey root = RootKey(request.identity, state.cache_digest);
   HF_ASSIGN_OR_RETURN(auto cache, SequenceCache::Create(state.options.cache, state.memory));
   State::Sequence& s = state.Take(std::move(cache), root, reserve);
@@ -158,10 +161,7 @@ Result<Opened> CachePool::Open(const OpenRequest& request, int64_t now) {
 Result<SequenceHandle> CachePool::Fork(SequenceHandle handle, int64_t reserve_tokens, int64_t now) {
   State& state = *state_;
   HF_ASSIGN_OR_RETURN(State::Sequence * from, state.Find("fork", handle));
-  if (state.open == static_cast<int64_t>(state.slots.size())) {
-    return ResourceExhausted("fork: " + std::to_string(state.open) + " sequences are open, the limit is " +
-                             std::to_string(state.slots.size()));
-  }
+  HF_RETURN_IF_ERROR(state.CheckSlot("fork"));
   const int64_t reserve = std::max(reserve_tokens, from->cache->length());
   HF_RETURN_IF_ERROR(CheckEverFits(reserve));
   if (!state.EvictFor(from->cache->bytes().total_bytes(), now)) {

@@ -42,6 +42,8 @@ struct PrefixIdentity {
   Sha256 model = {};       // digest of the weights, tokenizer and mathematics
   Sha256 adapter = {};     // zeros: none
   std::string name_space;  // a tenant's
+
+  friend bool operator==(const PrefixIdentity&, const PrefixIdentity&) = default;
 };
 // cache: CacheDigest of the configuration, every parameter that rows depend on.
 BlockKey RootKey(const PrefixIdentity& identity, const Sha256& cache);

@@ -65,6 +65,7 @@ struct CachePool::State {
   int64_t CommittedTokens() const;
   Status CheckCommitted(const char* operation) const;
   bool EvictFor(int64_t bytes, int64_t now);
+  Status CheckSlot(const char* operation) const;  // that one is free
   Sequence& Take(std::unique_ptr<SequenceCache> cache, const BlockKey& root, int64_t reserve);
   SequenceHandle HandleOf(const Sequence& s) const { return {static_cast<int32_t>(&s - slots.data()), s.id}; }
   void BeginAnew(Sequence& s);  // as if it had reused nothing

@@ -49,13 +49,15 @@ int64_t CachePool::State::CommittedTokens() const {
 }
 
 Status CachePool::State::CheckCommitted(const char* operation) const {
-  if (options.budget_tokens != 0 && CommittedTokens() > options.budget_tokens) {
-    return ResourceExhausted(std::string(operation) + ": " + std::to_string(CommittedTokens()) +
+  const int64_t tokens = options.budget_tokens == 0 ? 0 : CommittedTokens();
+  if (tokens > options.budget_tokens) {
+    return ResourceExhausted(std::string(operation) + ": " + std::to_string(tokens) +
                              " tokens would be reserved, the budget is " +
                              std::to_string(options.budget_tokens));
   }
-  if (options.budget_bytes != 0 && CommittedBytes() > options.budget_bytes) {
-    return ResourceExhausted(std::string(operation) + ": " + BytesText(CommittedBytes()) +
+  const int64_t bytes = options.budget_bytes == 0 ? 0 : CommittedBytes();
+  if (bytes > options.budget_bytes) {
+    return ResourceExhausted(std::string(operation) + ": " + BytesText(bytes) +
                              " would be reserved, the budget is " + std::to_string(options.budget_bytes));
   }
   return OkStatus();
