@@ -126,6 +126,10 @@ struct LayerConfig {
   // V rows of a weight below this are left out of a query's output (attention/attend.h says weight of what);
   // in [0, 1). 0: none, exact.
   float sparse_v = 0.0f;
+  // Layout full only: a query sees at most so many pages of 16 rows, and the least of them is kMinSparsePages. It takes
+  // the first page, the last ones, and of the others those whose bounds promise most (docs/adr on sparse pages). Rows
+  // kept twice (protection) come on top. 0: every page, exact.
+  int64_t sparse_pages = 0;
 
   friend bool operator==(const LayerConfig&, const LayerConfig&) = default;
 };
@@ -138,6 +142,8 @@ inline constexpr int64_t kMaxContextTokens = int64_t{1} << 36;
 inline constexpr int kMaxLayers = 4096;
 inline constexpr int kMaxKvHeads = 4096;
 inline constexpr int kMaxRewindTokens = 1 << 20;
+inline constexpr int64_t kMinSparsePages = 8;
+inline constexpr int64_t kMaxSparsePages = 1 << 16;
 
 struct CacheConfig {
   std::vector<LayerConfig> layers;
@@ -168,7 +174,7 @@ struct CacheBytes {
 };
 
 // Bytes of one row of every KV head of the layer, K and V, metadata of the codec included. In closed form:
-// kv_heads * (K bytes + V bytes), a tile's bytes / 16. Protected rows, a number that does not grow, come on top.
+// kv_heads * (K bytes + V bytes), a tile's bytes / 16, and 1/16 of a page's bounds where a layer keeps them. Protected rows, a number that does not grow, come on top.
 Result<int64_t> RowBytes(const LayerConfig& layer);
 
 // What a cache that holds `length_tokens` tokens has allocated, to the byte. Errors: an invalid

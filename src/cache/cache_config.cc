@@ -90,6 +90,16 @@ Status CheckProtection(const LayerConfig& layer, const std::string& where) {
   return CheckCodec(where + "protection V codec", protection.codecs.v, layer.shape.v_dim);
 }
 
+Status CheckSparsePages(const LayerConfig& layer, const std::string& where) {
+  if (layer.sparse_pages == 0) return OkStatus();
+  if (layer.layout.id != LayoutId::kFull) {
+    return InvalidArgument(where + "sparse_pages is " + std::to_string(layer.sparse_pages) +
+                           ", must be 0: the layout is " + std::string(LayoutName(layer.layout.id)) +
+                           ", only layout full chooses pages");
+  }
+  return CheckRange(where + "sparse_pages", layer.sparse_pages, kMinSparsePages, kMaxSparsePages);
+}
+
 Status CheckLayer(const LayerConfig& layer, const std::string& where) {
   HF_RETURN_IF_ERROR(CheckRows(layer, where));
   HF_RETURN_IF_ERROR(CheckTransforms(layer, where));
@@ -99,6 +109,7 @@ Status CheckLayer(const LayerConfig& layer, const std::string& where) {
   if (!(layer.sparse_v >= 0.0f && layer.sparse_v < 1.0f)) {
     return InvalidArgument(where + "sparse_v is " + std::to_string(layer.sparse_v) + ", must be in [0, 1)");
   }
+  HF_RETURN_IF_ERROR(CheckSparsePages(layer, where));
   return CheckProtection(layer, where);
 }
 
@@ -141,6 +152,7 @@ std::optional<LayerConfig> ProtectedLayer(const LayerConfig& layer) {
   kept.k_codec = layer.protection.codecs.k;
   kept.v_codec = layer.protection.codecs.v;
   kept.protection = {};
+  kept.sparse_pages = 0;
   return kept;
 }
 

@@ -2,11 +2,13 @@
 
 #include <algorithm>
 #include <cassert>
+#include <cmath>
 #include <cstdio>
 #include <string>
 
 #include "base/checked.h"
 #include "base/status_macros.h"
+#include "span/page_bounds.h"
 
 namespace holdfast {
 namespace {
@@ -30,6 +32,19 @@ Status CheckHalf(const Codec& codec, const char* half, int64_t position, int64_t
                              std::to_string(bad) + ": codec " + std::string(codec.name) +
                              " carries finite values up to " + Number(codec.max_magnitude));
     }
+  }
+  return OkStatus();
+}
+
+// What the page's bounds can carry of K rows: less than f32 and bf16 tiles do.
+Status CheckPageBounds(int64_t position, int64_t tokens, int heads, int dim, const float* k) {
+  const int64_t row = int64_t{heads} * dim;
+  for (int64_t i = 0; i < tokens * row; ++i) {
+    if (std::fabs(k[i]) <= kLargestPageBound) continue;
+    return InvalidArgument("append: K value " + Number(k[i]) + " at position " +
+                           std::to_string(position + i / row) + ", head " + std::to_string(i % row / dim) +
+                           ", dim " + std::to_string(i % dim) + ": sparse pages carry values up to " +
+                           Number(kLargestPageBound));
   }
   return OkStatus();
 }
@@ -152,6 +167,9 @@ void SpanCache::TrimToLength() {
 Status SpanCache::CheckRows(int64_t tokens, const float* k, const float* v) const {
   if (protected_ != nullptr) HF_RETURN_IF_ERROR(protected_->CheckRows(tokens, k, v));
   HF_RETURN_IF_ERROR(CheckHalf(*k_codec_, "K", length_, tokens, config_.kv_heads, k_format(), k));
+  if (config_.sparse_pages > 0) {
+    HF_RETURN_IF_ERROR(CheckPageBounds(length_, tokens, config_.kv_heads, config_.shape.k_dim, k));
+  }
   if (v_codec_ == nullptr) return OkStatus();
   return CheckHalf(*v_codec_, "V", length_, tokens, config_.kv_heads, v_format(), v);
 }
@@ -171,6 +189,9 @@ void SpanCache::EncodeRows(int64_t position, int64_t tokens, int head_begin, int
       std::byte* k_tile = run.k + head * run.k_head_stride_bytes;
       for (int i = 0; i < rows; ++i) {
         k_kernels_->encode_k(k + ((done + i) * heads + head) * k_dim, k_format(), in_tile + i, k_tile);
+      }
+      if (run.bounds != nullptr && in_tile + rows == kTileRows) {
+        WritePageBounds(config_.k_codec, k_dim, k_tile, run.bounds + head * run.bounds_head_stride_bytes);
       }
       if (v_codec_ == nullptr) continue;
       std::byte* v_tile = run.v + head * run.v_head_stride_bytes;
@@ -281,7 +302,9 @@ void SpanCache::AppendRunsOf(int64_t begin, int64_t end, std::vector<Span>& span
                      .k = run.k,
                      .v = run.v,
                      .k_head_stride_bytes = run.k_head_stride_bytes,
-                     .v_head_stride_bytes = run.v_head_stride_bytes});
+                     .v_head_stride_bytes = run.v_head_stride_bytes,
+                     .bounds = run.bounds,
+                     .bounds_head_stride_bytes = run.bounds_head_stride_bytes});
     begin += rows;
   }
 }

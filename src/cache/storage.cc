@@ -1,6 +1,7 @@
 #include "cache/storage.h"
 
 #include "codec/codec.h"
+#include "span/page_bounds.h"
 
 namespace holdfast {
 
@@ -48,6 +49,7 @@ TileGeometry MakeTileGeometry(const LayerConfig& layer) {
   if (!layer.shape.v_is_prefix_of_k) {
     tiles.v_tile_bytes = GetCodec(layer.v_codec).v_tile_bytes({layer.shape.v_dim, layer.v_codec.group});
   }
+  if (layer.sparse_pages > 0) tiles.bounds_bytes = PageBoundsBytes(layer.shape.k_dim);
   return tiles;
 }
 
@@ -60,6 +62,11 @@ TileRun LocateInBlock(std::byte* base, const TileGeometry& tiles, int64_t begin_
   run.k = base + tile * tiles.k_tile_bytes;
   if (tiles.v_tile_bytes > 0) {
     run.v = base + tiles.kv_heads * run.k_head_stride_bytes + tile * tiles.v_tile_bytes;
+  }
+  if (tiles.bounds_bytes > 0) {
+    run.bounds_head_stride_bytes = rows / kTileRows * tiles.bounds_bytes;
+    run.bounds = base + tiles.kv_heads * (run.k_head_stride_bytes + run.v_head_stride_bytes) +
+                 tile * tiles.bounds_bytes;
   }
   run.end_slot = begin_slot + rows;
   return run;

@@ -16,10 +16,12 @@ namespace holdfast {
 
 // Where a slot's tile lies and how far contiguous memory goes from there.
 struct TileRun {
-  std::byte* k = nullptr;  // tile that holds the slot, KV head 0
-  std::byte* v = nullptr;  // null for a latent row
+  std::byte* k = nullptr;       // tile that holds the slot, KV head 0
+  std::byte* v = nullptr;       // null for a latent row
+  std::byte* bounds = nullptr;  // of the tile's page; null where the layer keeps none
   int64_t k_head_stride_bytes = 0;
   int64_t v_head_stride_bytes = 0;
+  int64_t bounds_head_stride_bytes = 0;
   int64_t end_slot = 0;  // first slot past this contiguous run
 };
 
@@ -27,16 +29,17 @@ struct TileRun {
 struct TileGeometry {
   int kv_heads = 0;
   int64_t k_tile_bytes = 0;
-  int64_t v_tile_bytes = 0;                   // 0 for a latent row
+  int64_t v_tile_bytes = 0;  // 0 for a latent row
+  int64_t bounds_bytes = 0;  // of a tile's page (span/page_bounds.h); 0 where the layer keeps none
   int64_t BytesForRows(int64_t rows) const {  // rows: a multiple of 16
-    return rows / 16 * kv_heads * (k_tile_bytes + v_tile_bytes);
+    return rows / 16 * kv_heads * (k_tile_bytes + v_tile_bytes + bounds_bytes);
   }
 };
 TileGeometry MakeTileGeometry(const LayerConfig& layer);
 
 // Where slot `begin_slot + row` lies in memory that holds the slots [begin_slot, begin_slot + rows) at
-// `base`: the K tiles head by head, then the V tiles head by head. The one place that knows this order
-// (docs/formats/cache.md).
+// `base`: the K tiles head by head, then the V tiles head by head, then the pages' bounds head by head. The one place that
+// knows this order (docs/formats/cache.md).
 TileRun LocateInBlock(std::byte* base, const TileGeometry& tiles, int64_t begin_slot, int64_t rows,
                       int64_t row);
 

@@ -24,6 +24,10 @@ struct Span {
   const std::byte* v = nullptr;
   int64_t k_head_stride_bytes = 0;
   int64_t v_head_stride_bytes = 0;
+  // Bounds of the pages (page_bounds.h), one a tile, as `k`; null where the layer keeps none. Those of a tile mean
+  // something once all of its rows have been appended.
+  const std::byte* bounds = nullptr;
+  int64_t bounds_head_stride_bytes = 0;
 
   int64_t end() const { return begin + rows; }
 };
