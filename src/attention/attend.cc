@@ -6,6 +6,7 @@
 #include <new>
 
 #include "attention/kernels/softmax_kernels.h"
+#include "attention/page_choice.h"
 #include "attention/plan.h"
 #include "attention/workspace.h"
 #include "base/checked.h"
@@ -73,10 +74,13 @@ class Attention {
     return scratch.prepared + (kept ? state_.plan.max_queries * main_.prepared_bytes : 0);
   }
 
-  void RunTask(const AttentionTask& task, const ThreadScratch& scratch);
+  void ChooseSharedPages(ThreadPool& pool);
+  PageChoice ChoiceOf(const AttentionTask& task, const ThreadScratch& scratch) const;
+  void RunTask(const AttentionTask& task, ThreadScratch scratch);
   void PrepareQueries(const QueryBlock& block, int kv_head, const ThreadScratch& scratch) const;
   float ScoreOffset(const float* query, int kv_head) const;
-  void Locate(const QueryBlock& block, int kv_head, ChunkId id, ChunkRows* rows) const;
+  void Locate(const QueryBlock& block, int kv_head, ChunkId id, const PageChoice& choice,
+              ChunkRows* rows) const;
   void ScoreReference(const QueryBlock& block, int kv_head, const ThreadScratch& scratch) const;
   void ScoreChunk(const QueryBlock& block, ChunkId id, const ChunkRows& rows, const ThreadScratch& scratch,
                   PartialHead* heads) const;
@@ -97,7 +101,8 @@ class Attention {
     const QueryToken query = state_.plan.TokenOf(block, token);
     return call_.sequences[static_cast<size_t>(query.sequence)].first_token + query.token;
   }
-  ChunkView ViewOf(const QueryBlock& block, int64_t token, ChunkId id) const {
+  ChunkView ViewOf(const QueryBlock& block, int64_t token, ChunkId id, const PageChoice& choice) const {
+    if (block.chooses() && !id.kept) return ViewOfChunk(choice.visible, id.chunk);
     const QueryToken query = state_.plan.TokenOf(block, token);
     return ViewOfChunk(VisibleTo(call_.sequences[static_cast<size_t>(query.sequence)], query.token, id.kept),
                        id.chunk);
@@ -109,6 +114,7 @@ class Attention {
   const SoftmaxKernels& softmax_;
   Part main_;
   std::optional<Part> protected_;
+  PageChooser chooser_;
   bool latent_;
   bool sparse_;
   ScoreRule rule_;
@@ -131,6 +137,7 @@ Attention::Attention(const AttentionCall& call, Isa isa, AttentionWorkspace::Sta
       state_(state),
       softmax_(HOLDFAST_SELECT_KERNELS(isa, kSoftmaxKernels)),
       main_(call, KvSpec{call.k_codec, call.v_codec}, isa),
+      chooser_(call, isa),
       latent_(call.shape.v_is_prefix_of_k),
       sparse_(call.sparse_v > 0.0f),
       rule_(MakeScoreRule(call.rule.scale, call.rule.softcap)),
@@ -155,14 +162,65 @@ Status Attention::Prepare(int threads) {
   }
   sizes.partials = plan.partials;
   sizes.groups = static_cast<int64_t>(plan.groups.size());
-  HF_RETURN_IF_ERROR(state_.Fit(sizes));
-  for (size_t g = 0; g < plan.groups.size(); ++g) {
-    state_.left(static_cast<int64_t>(g)).store(plan.groups[g].tasks, std::memory_order_relaxed);
+  if (plan.seen_pages > 0) {
+    sizes.query_halves = chooser_.halves();
+    sizes.page_heads = group_;
+    sizes.page_stride = PageChooser::Stride(plan.seen_pages);
+    sizes.sparse_pages = call_.sparse_pages;
+    sizes.choosing_groups = plan.page_tasks.empty() ? 0 : sizes.groups;
   }
+  HF_RETURN_IF_ERROR(state_.Fit(sizes));
   return OkStatus();
 }
 
+// Of blocks that several tasks attend: their pages are bounded in parts, and whoever ends last chooses.
+void Attention::ChooseSharedPages(ThreadPool& pool) {
+  const std::vector<PageTask>& tasks = state_.plan.page_tasks;
+  if (tasks.empty()) return;
+  const auto group = [&](const PageTask& task) {
+    return state_.plan.blocks[static_cast<size_t>(task.block)].group + task.kv_head;
+  };
+  for (const PageTask& task : tasks) state_.left(group(task)).store(0, std::memory_order_relaxed);
+  for (const PageTask& task : tasks) state_.left(group(task)).fetch_add(1, std::memory_order_relaxed);
+  const int64_t stride = PageChooser::Stride(state_.plan.seen_pages);
+  const auto run = [&](int64_t i, int thread) {
+    const PageTask& task = tasks[static_cast<size_t>(i)];
+    const QueryBlock& block = state_.plan.blocks[static_cast<size_t>(task.block)];
+    const AttentionSequence& sequence = call_.sequences[static_cast<size_t>(block.sequence)];
+    float* bounds = state_.group_bounds(group(task));
+    chooser_.Bound(sequence, block.token, task.kv_head, task.begin, task.end, state_.Thread(thread).halves,
+                   bounds, stride);
+    if (state_.left(group(task)).fetch_sub(1, std::memory_order_acq_rel) > 1) return;
+    chooser_.Choose(VisibleTo(sequence, block.token, false), bounds, stride, state_.group_pages(group(task)));
+  };
+  pool.ParallelFor(static_cast<int64_t>(tasks.size()), run);
+}
+
+PageChoice Attention::ChoiceOf(const AttentionTask& task, const ThreadScratch& scratch) const {
+  const QueryBlock& block = state_.plan.blocks[static_cast<size_t>(task.block)];
+  if (!block.chooses()) return {};
+  const AttentionSequence& sequence = call_.sequences[static_cast<size_t>(block.sequence)];
+  const VisibleRange& visible = VisibleTo(sequence, block.token, false);
+  PageChoice choice = {.pages = scratch.pages,
+                       .count = call_.sparse_pages,
+                       .visible = GatheredRange(visible, call_.sparse_pages)};
+  if (block.group >= 0) {
+    choice.pages = state_.group_pages(block.group + task.kv_head);
+    return choice;
+  }
+  const int64_t stride = PageChooser::Stride(state_.plan.seen_pages);
+  chooser_.Bound(sequence, block.token, task.kv_head, 0, block.seen_pages, scratch.halves, scratch.bounds,
+                 stride);
+  chooser_.Choose(visible, scratch.bounds, stride, scratch.pages);
+  return choice;
+}
+
 void Attention::Run(ThreadPool& pool) {
+  ChooseSharedPages(pool);
+  const std::vector<SplitGroup>& groups = state_.plan.groups;
+  for (size_t g = 0; g < groups.size(); ++g) {
+    state_.left(static_cast<int64_t>(g)).store(groups[g].tasks, std::memory_order_relaxed);
+  }
   const std::vector<AttentionTask>& tasks = state_.plan.tasks;
   if (pool.threads() == 1 || state_.plan.work < kInlineWork) {
     const ThreadScratch scratch = state_.Thread(0);
@@ -175,22 +233,24 @@ void Attention::Run(ThreadPool& pool) {
   pool.ParallelFor(static_cast<int64_t>(tasks.size()), run);
 }
 
-void Attention::RunTask(const AttentionTask& task, const ThreadScratch& scratch) {
+void Attention::RunTask(const AttentionTask& task, ThreadScratch scratch) {
   const QueryBlock& block = state_.plan.blocks[static_cast<size_t>(task.block)];
   const int queries = Queries(block);
   const bool split = block.group >= 0;
   const Partials run = {scratch.run_heads, scratch.run_o};
   const Partials one = {scratch.chunk_heads, scratch.chunk_o};
+  scratch.choice = ChoiceOf(task, scratch);
   PrepareQueries(block, task.kv_head, scratch);
   if (sparse_) ScoreReference(block, task.kv_head, scratch);
   std::fill_n(run.heads, queries, PartialHead{});
   ChunkRows rows[2];
   const int64_t end = task.first + task.count;
-  if (task.count > 0) Locate(block, task.kv_head, ChunkAt(block, task.first), &rows[task.first % 2]);
+  if (task.count > 0)
+    Locate(block, task.kv_head, ChunkAt(block, task.first), scratch.choice, &rows[task.first % 2]);
   for (int64_t c = task.first; c < end; ++c) {
     ChunkRows& here = rows[c % 2];
     ChunkRows& after = rows[(c + 1) % 2];
-    if (c + 1 < end) Locate(block, task.kv_head, ChunkAt(block, c + 1), &after);
+    if (c + 1 < end) Locate(block, task.kv_head, ChunkAt(block, c + 1), scratch.choice, &after);
     (latent_ ? here.k : here.v).next = c + 1 < end ? &after.k : nullptr;
     // A split block leaves each chunk's partial; otherwise, as merge(empty, x) = x, the first is the running
     // one.
@@ -246,12 +306,13 @@ float Attention::ScoreOffset(const float* query, int kv_head) const {
   return static_cast<float>(sum);
 }
 
-void Attention::Locate(const QueryBlock& block, int kv_head, ChunkId id, ChunkRows* rows) const {
+void Attention::Locate(const QueryBlock& block, int kv_head, ChunkId id, const PageChoice& choice,
+                       ChunkRows* rows) const {
   const AttentionSequence& sequence = call_.sequences[static_cast<size_t>(block.sequence)];
   int begin = kChunkRows;
   int end = 0;
   for (int64_t t = 0; t < block.tokens; ++t) {
-    const ChunkView view = ViewOf(block, t, id);
+    const ChunkView view = ViewOf(block, t, id, choice);
     if (view.empty()) continue;
     begin = std::min(begin, view.begin0 < view.end0 ? view.begin0 : view.begin1);
     end = std::max({end, view.end0, view.end1});
@@ -261,6 +322,11 @@ void Attention::Locate(const QueryBlock& block, int kv_head, ChunkId id, ChunkRo
   rows->k.next = latent_ || sparse_ ? nullptr : &rows->v;
   rows->v.next = nullptr;
   const Part& part = PartOf(id);
+  if (block.chooses() && !id.kept) {
+    LocatePages(sequence.spans, choice.pages, id.chunk, kv_head, part.k_tile_bytes, part.v_tile_bytes,
+                &rows->k, latent_ ? nullptr : &rows->v);
+    return;
+  }
   LocateTiles(id.kept ? sequence.protected_spans : sequence.spans, id.chunk, kv_head, part.k_tile_bytes,
               part.v_tile_bytes, state_.hole(), &rows->k, latent_ ? nullptr : &rows->v);
 }
@@ -279,7 +345,7 @@ void Attention::ScoreChunk(const QueryBlock& block, ChunkId id, const ChunkRows&
                            const ThreadScratch& scratch, PartialHead* heads) const {
   const int queries = Queries(block);
   for (int64_t t = 0; t < block.tokens; ++t) {
-    std::fill_n(scratch.views + t * group_, group_, ViewOf(block, t, id));
+    std::fill_n(scratch.views + t * group_, group_, ViewOf(block, t, id, scratch.choice));
   }
   const Part& part = PartOf(id);
   part.key.score(PreparedFor(id.kept, scratch), queries, part.k_format, rows.k, scratch.scores);
@@ -295,7 +361,7 @@ void Attention::ScoreReference(const QueryBlock& block, int kv_head, const Threa
   for (const bool kept : {false, true}) {
     if (!(kept ? block.protected_chunks : block.chunks).HasFirst()) continue;
     ChunkRows rows;
-    Locate(block, kv_head, {kept, 0}, &rows);
+    Locate(block, kv_head, {kept, 0}, scratch.choice, &rows);
     if (rows.k.begin == rows.k.end) continue;
     ScoreChunk(block, {kept, 0}, rows, scratch, scratch.chunk_heads);
     softmax_.merge(scratch.reference, nullptr, scratch.chunk_heads, nullptr, queries, 0);

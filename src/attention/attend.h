@@ -54,8 +54,11 @@ struct AttentionCall {
   // its chunk of 256 positions, or over what the query sees of the first 256 positions (the attention sink is
   // there), whichever is more. So a row's share of the whole is below it too. 0: exact.
   float sparse_v = 0.0f;
+  // Visit at most so many pages of 16 rows for each query token and KV head (attention/page_choice.h says which); 0: all.
+  // The spans have bounds then, and no range of `visible` has sinks. protected_spans are visited whatever this says.
+  int64_t sparse_pages = 0;
   // Score rows that several sequences share in memory once for all of them, where they are at least so many bytes; 0:
-  // never. Changes no bit.
+  // never. Changes no bit. Where pages are chosen nothing is shared.
   int64_t cascade_bytes = kCascadeBytes;
   std::span<const AttentionSequence> sequences;
   const float* q = nullptr;  // [tokens, q_heads, k_dim]

@@ -34,7 +34,16 @@ class AttendBitsTest : public testing::TestWithParam<CodecId> {
     TestGeometry sparse = wide;
     sparse.scale = 0.8f;
     sparse.sparse_v = 0.01f;
-    return {{sparse, {{2100, 1}, {360, 40}, {900, 20, 290, 5}}},
+    TestGeometry pages = wide;
+    pages.sparse_pages = 16;
+    TestGeometry more_pages = latent;
+    more_pages.sparse_pages = 33;
+    TestGeometry both = sparse;
+    both.sparse_pages = 20;
+    return {{pages, {{2100, 1}, {300, 60}, {900, 20}}},
+            {more_pages, {{1800, 3}, {3000, 1}, {550, 40}}},
+            {both, {{2100, 2}, {700, 20}}},
+            {sparse, {{2100, 1}, {360, 40}, {900, 20, 290, 5}}},
             {wide, {{2100, 1}}},
             {wide, {{360, 40}, {1500, 2}, {300, 1}}},
             {wide, {{900, 40, 290, 5}}},

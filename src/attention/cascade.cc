@@ -95,7 +95,9 @@ std::vector<std::pair<std::ptrdiff_t, std::ptrdiff_t>> BestGroups(const std::vec
 
 std::vector<SharedPrefix> FindSharedPrefixes(const AttentionCall& call) {
   std::vector<SharedPrefix> found;
-  if (call.cascade_bytes <= 0 || call.protected_codecs.has_value() || call.sparse_v > 0.0f) return found;
+  if (call.cascade_bytes <= 0 || call.sparse_pages > 0 || call.protected_codecs.has_value() ||
+      call.sparse_v > 0.0f)
+    return found;
   const int64_t least = LeastChunks(call);
   std::vector<int32_t> order;
   for (size_t s = 0; s < call.sequences.size(); ++s) {

@@ -6,6 +6,7 @@
 #include <tuple>
 
 #include "attention/cascade.h"
+#include "attention/page_choice.h"
 #include "base/checked.h"
 
 namespace holdfast {
@@ -59,6 +60,16 @@ int64_t BlockTokens(const AttentionCall& call, int64_t group, int threads) {
   return block;
 }
 
+// A token that chooses its pages is a block of its own: what it visits no other does.
+void CutAtChoice(const AttentionCall& call, const AttentionSequence& s, QueryBlock* block) {
+  if (call.sparse_pages == 0) return;
+  const auto visible = [&](int64_t i) { return s.visible[static_cast<size_t>(block->token + i)]; };
+  int64_t tokens = 0;
+  while (tokens < block->tokens && !ChoosesPages(visible(tokens), call.sparse_pages)) ++tokens;
+  if (tokens == 0) block->seen_pages = PagesSeen(visible(0));
+  block->tokens = std::max<int64_t>(tokens, 1);
+}
+
 // prefix_chunks: what a block of several sequences does for this one.
 void AddBlocks(const AttentionCall& call, int32_t sequence, int64_t block_tokens, int64_t prefix_chunks,
                AttentionPlan* plan) {
@@ -71,16 +82,24 @@ void AddBlocks(const AttentionCall& call, int32_t sequence, int64_t block_tokens
     block.sequence = sequence;
     block.token = token;
     block.tokens = std::min(s.tokens - token, block_tokens - position % block_tokens);
+    CutAtChoice(call, s, &block);
     const VisibleRange all = UnionOf(s.visible, token, block.tokens);
     block.chunks = ChunksOf(all);
     block.chunks.begin = std::max(block.chunks.begin, prefix_chunks);
     int64_t rows = RowsOf(all) - prefix_chunks * kChunkRows;
+    int64_t bound_values = 0;
+    if (block.chooses()) {
+      block.chunks = {.sink_end = 0, .begin = 0, .end = CeilDiv(call.sparse_pages, kChunkTiles)};
+      rows = call.sparse_pages * kTileRows;
+      bound_values = block.seen_pages * 2 * call.shape.k_dim;
+    }
     if (call.protected_codecs.has_value()) {
       const VisibleRange kept = UnionOf(s.protected_visible, token, block.tokens);
       block.protected_chunks = ChunksOf(kept);
       rows += RowsOf(kept);
     }
-    block.work = block.tokens * group * rows * (call.shape.k_dim + call.shape.v_dim);
+    block.work = block.tokens * group * (rows * (call.shape.k_dim + call.shape.v_dim) + bound_values);
+    plan->seen_pages = std::max(plan->seen_pages, block.seen_pages);
     token += block.tokens;
     plan->work += block.work * call.kv_heads;
     plan->max_queries = std::max(plan->max_queries, block.tokens * group);
@@ -179,6 +198,9 @@ void AddTasks(const AttentionCall& call, int threads, int32_t index, AttentionPl
       ++tasks;
     } while (first < chunks);
     if (!split) continue;
+    for (int64_t page = 0; page < block.seen_pages; page += kPageTaskPages) {
+      plan->page_tasks.push_back({index, head, page, std::min(page + kPageTaskPages, block.seen_pages)});
+    }
     plan->groups.push_back({tasks, plan->partials});
     plan->partials += chunks * queries;
   }
@@ -189,7 +211,8 @@ void AddTasks(const AttentionCall& call, int threads, int32_t index, AttentionPl
 int64_t AttentionPlan::bytes() const {
   return static_cast<int64_t>(blocks.capacity() * sizeof(QueryBlock) +
                               tasks.capacity() * sizeof(AttentionTask) +
-                              members.capacity() * sizeof(int32_t) + groups.capacity() * sizeof(SplitGroup));
+                              members.capacity() * sizeof(int32_t) + groups.capacity() * sizeof(SplitGroup) +
+                              page_tasks.capacity() * sizeof(PageTask));
 }
 
 void BuildPlan(const AttentionCall& call, int threads, AttentionPlan* plan) {
@@ -197,6 +220,8 @@ void BuildPlan(const AttentionCall& call, int threads, AttentionPlan* plan) {
   plan->tasks.clear();
   plan->groups.clear();
   plan->members.clear();
+  plan->page_tasks.clear();
+  plan->seen_pages = 0;
   plan->max_queries = plan->partials = plan->work = 0;
   const int64_t group = call.q_heads / call.kv_heads;
   const int64_t block_tokens = BlockTokens(call, group, threads);
@@ -227,7 +252,7 @@ PlanBound BoundPlan(int q_heads, int kv_heads, int threads, int64_t tokens, int6
       threads > 1 ? std::min((kTasksPerThread * threads - 1) / kv_heads, std::max<int64_t>(tokens, 0)) : 0;
   PlanBound bound;
   bound.queries = std::max(kBlockQueries, group);
-  bound.groups = split * kv_heads;
+  bound.groups = bound.split_groups = split * kv_heads;
   bound.partials = bound.groups * chunks * std::max(kSplitQueries, group);
   int64_t tasks = tokens * kv_heads + bound.groups * chunks;
   // Cascade: every sequence may be a member, with one more block for two of them at most.
@@ -260,22 +285,18 @@ ChunkView ViewOfChunk(const VisibleRange& visible, int64_t chunk) {
   return view;
 }
 
-namespace {
-
-// The first span that ends past `begin`. Blocks are of one size: it is looked for where it lies if all are but the first.
-std::ptrdiff_t FirstPast(std::span<const Span> spans, int64_t begin) {
-  const auto past = [&](const Span& s) { return s.end() > begin; };
+// Blocks are of one size: it is looked for where it lies if all are but the first.
+std::ptrdiff_t FirstPast(std::span<const Span> spans, int64_t position) {
+  const auto past = [&](const Span& s) { return s.end() > position; };
   if (spans.empty() || past(spans.front())) return 0;
   if (spans.size() > 1) {
-    const int64_t guess = (begin - spans[1].begin) / std::max<int64_t>(spans[1].rows, 1) + 1;
+    const int64_t guess = (position - spans[1].begin) / std::max<int64_t>(spans[1].rows, 1) + 1;
     const auto i = static_cast<size_t>(guess);
     if (guess > 0 && i < spans.size() && past(spans[i]) && !past(spans[i - 1])) return guess;
   }
   return std::partition_point(spans.begin(), spans.end(), [&](const Span& s) { return !past(s); }) -
          spans.begin();
 }
-
-}  // namespace
 
 void LocateTiles(std::span<const Span> spans, int64_t chunk, int kv_head, int64_t k_tile_bytes,
                  int64_t v_tile_bytes, const std::byte* hole, ChunkTiles* k, ChunkTiles* v) {
@@ -297,6 +318,19 @@ void LocateTiles(std::span<const Span> spans, int64_t chunk, int kv_head, int64_
     if (v == nullptr) continue;
     const std::byte* v_head = span->v + kv_head * span->v_head_stride_bytes;
     for (int t = from; t < to; ++t) v->tile[t] = v_head + (first_tile + t - span_tile) * v_tile_bytes;
+  }
+}
+
+void LocatePages(std::span<const Span> spans, const int64_t* pages, int64_t chunk, int kv_head,
+                 int64_t k_tile_bytes, int64_t v_tile_bytes, ChunkTiles* k, ChunkTiles* v) {
+  const int64_t* page = pages + chunk * kChunkTiles;
+  if (k->begin == k->end) return;
+  auto span = spans.begin() + FirstPast(spans, page[k->begin] * kTileRows);
+  for (int t = k->begin; t < k->end; ++t) {
+    if (span->end() <= page[t] * kTileRows) span = spans.begin() + FirstPast(spans, page[t] * kTileRows);
+    const int64_t at = page[t] - span->begin / kTileRows;
+    k->tile[t] = span->k + kv_head * span->k_head_stride_bytes + at * k_tile_bytes;
+    if (v != nullptr) v->tile[t] = span->v + kv_head * span->v_head_stride_bytes + at * v_tile_bytes;
   }
 }
 

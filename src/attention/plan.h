@@ -2,6 +2,7 @@
 // the same kernels and folded in the same order whichever task does which of them.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <vector>
 
@@ -44,6 +45,10 @@ struct QueryBlock {
   // Where such a block comes before this one: its index, and which of its tokens is this one's.
   int32_t prefix = -1;
   int32_t prefix_token = 0;
+  // One token that chooses among `seen_pages` pages; chunks are of gathered positions (page_choice.h). 0: it sees all.
+  int64_t seen_pages = 0;
+
+  bool chooses() const { return seen_pages > 0; }
 
   bool several_sequences() const { return first_member >= 0; }
 
@@ -58,6 +63,17 @@ struct AttentionTask {
   int64_t count = 0;
 };
 
+// Some of the pages that a block chooses among, where several tasks attend what is chosen: bounded before those run.
+struct PageTask {
+  int32_t block = 0;
+  int32_t kv_head = 0;
+  int64_t begin = 0;  // pages [begin, end) of those seen
+  int64_t end = 0;
+};
+
+// Pages of a PageTask.
+inline constexpr int64_t kPageTaskPages = 256;
+
 // A (block, KV head) whose chunks are spread over several tasks: each chunk leaves a partial, and the task
 // that ends last folds them in ascending order.
 struct SplitGroup {
@@ -69,9 +85,11 @@ struct AttentionPlan {
   std::vector<QueryBlock> blocks;
   std::vector<AttentionTask> tasks;  // the longest first, so that none is left over at the end
   std::vector<SplitGroup> groups;
+  std::vector<PageTask> page_tasks;
   std::vector<int32_t> members;  // blocks that share a block before them
   int64_t max_queries = 0;       // of one task
   int64_t partials = 0;          // of all groups
+  int64_t seen_pages = 0;        // most of a block that chooses
   int64_t work = 0;              // multiply-adds of the whole call
 
   int64_t bytes() const;
@@ -94,6 +112,7 @@ struct PlanBound {
   int64_t queries = 0;  // AttentionPlan::max_queries
   int64_t partials = 0;
   int64_t groups = 0;
+  int64_t split_groups = 0;  // of them those that a call without cascade has
   int64_t bytes = 0;
 };
 PlanBound BoundPlan(int q_heads, int kv_heads, int threads, int64_t tokens, int64_t chunks);
@@ -101,9 +120,17 @@ PlanBound BoundPlan(int q_heads, int kv_heads, int threads, int64_t tokens, int6
 // What a query sees of a chunk.
 ChunkView ViewOfChunk(const VisibleRange& visible, int64_t chunk);
 
+// The first span that ends past `position`.
+std::ptrdiff_t FirstPast(std::span<const Span> spans, int64_t position);
+
 // Fills k (and v unless null) with the tiles [k->begin, k->end) of the chunk for one KV head; tiles that no
 // span holds become `hole`, a tile of zeros.
 void LocateTiles(std::span<const Span> spans, int64_t chunk, int kv_head, int64_t k_tile_bytes,
                  int64_t v_tile_bytes, const std::byte* hole, ChunkTiles* k, ChunkTiles* v);
+
+// The same for a chunk of gathered positions: tile i of it is page pages[chunk * kChunkTiles + i]. REQUIRES that spans
+// hold them.
+void LocatePages(std::span<const Span> spans, const int64_t* pages, int64_t chunk, int kv_head,
+                 int64_t k_tile_bytes, int64_t v_tile_bytes, ChunkTiles* k, ChunkTiles* v);
 
 }  // namespace holdfast

@@ -17,6 +17,7 @@ LayerConfig LayerOf(const TestGeometry& geometry, int64_t window, int64_t sinks)
   layer.kv_heads = geometry.kv_heads;
   layer.k_codec = geometry.k_codec;
   layer.v_codec = geometry.v_codec;
+  layer.sparse_pages = geometry.sparse_pages;
   if (window > 0) layer.layout = {LayoutId::kWindow, window, sinks};
   return layer;
 }
@@ -37,6 +38,7 @@ TEST(ScratchLimit, NoCallWithinTheLimitsMakesTheWorkspaceLarger) {
     geometry.v_codec = codecs[Below(random, 5)];
     const int64_t window = model % 3 == 0 ? 0 : 100 + Below(random, 900);
     const int64_t sinks = window > 0 ? Below(random, 40) : 0;
+    if (window == 0) geometry.sparse_pages = model % 2 == 0 ? 8 + Below(random, 60) : 0;
     const LayerConfig layer = LayerOf(geometry, window, sinks);
     const int64_t limit = AttentionScratchLimit({&layer, 1}, kQueryHeads, kLimits, ActiveIsa());
     const auto pool = ThreadPool::Create(kLimits.threads).value();

@@ -8,6 +8,8 @@
 #include <cstring>
 #include <limits>
 
+#include "span/page_bounds.h"
+
 namespace holdfast {
 namespace {
 
@@ -31,16 +33,17 @@ std::string TestGeometry::Describe() const {
          std::to_string(shape.k_dim) + "/" + std::to_string(shape.v_dim) +
          (shape.v_is_prefix_of_k ? " latent" : "") + ", " + CodecSpecName(k_codec) + "/" +
          CodecSpecName(v_codec) + ", scale " + std::to_string(scale) + ", softcap " +
-         std::to_string(softcap) + (sink_logits ? ", sink logits" : "") + (centers ? ", centres" : "");
+         std::to_string(softcap) + (sink_logits ? ", sink logits" : "") + (centers ? ", centres" : "") +
+         (sparse_pages > 0 ? ", " + std::to_string(sparse_pages) + " pages" : "");
 }
 
 TestCall::TestCall(const TestGeometry& geometry, const std::vector<TestSequence>& sequences, uint64_t seed)
     : geometry_(geometry),
       random_(seed),
       k_tile_bytes_(GetCodec(geometry.k_codec).k_tile_bytes(geometry.k_format())),
-      v_tile_bytes_(geometry.shape.v_is_prefix_of_k
-                        ? 0
-                        : GetCodec(geometry.v_codec).v_tile_bytes(geometry.v_format())) {
+      v_tile_bytes_(
+          geometry.shape.v_is_prefix_of_k ? 0 : GetCodec(geometry.v_codec).v_tile_bytes(geometry.v_format())),
+      bounds_bytes_(geometry.sparse_pages > 0 ? PageBoundsBytes(geometry.shape.k_dim) : 0) {
   for (const TestSequence& spec : sequences) {
     Rows& rows = rows_.emplace_back();
     rows.spec = spec;
@@ -86,6 +89,19 @@ void TestCall::Encode(Rows& rows) {
                  v_memory.get() + head * span.v_head_stride_bytes + p / kTileRows * v_tile_bytes_);
     }
   }
+  if (bounds_bytes_ > 0) {
+    span.bounds_head_stride_bytes = tiles * bounds_bytes_;
+    auto bounds = Zeroed(tiles * geometry_.kv_heads * bounds_bytes_);
+    for (int64_t head = 0; head < geometry_.kv_heads; ++head) {
+      for (int64_t tile = 0; tile < rows.spec.length / kTileRows; ++tile) {
+        WritePageBounds(geometry_.k_codec, shape.k_dim,
+                        k_memory.get() + head * span.k_head_stride_bytes + tile * k_tile_bytes_,
+                        bounds.get() + head * span.bounds_head_stride_bytes + tile * bounds_bytes_);
+      }
+    }
+    span.bounds = bounds.get();
+    rows.memory.push_back(std::move(bounds));
+  }
   span.k = k_memory.get();
   span.v = shape.v_is_prefix_of_k ? nullptr : v_memory.get();
   rows.memory.push_back(std::move(k_memory));
@@ -112,6 +128,9 @@ Span TestCall::CopyTiles(Rows& rows, const Span& whole, int64_t tile, int64_t co
   part.k = copy(whole.k, whole.k_head_stride_bytes, k_tile_bytes_, &part.k_head_stride_bytes);
   if (whole.v != nullptr)
     part.v = copy(whole.v, whole.v_head_stride_bytes, v_tile_bytes_, &part.v_head_stride_bytes);
+  if (whole.bounds != nullptr)
+    part.bounds =
+        copy(whole.bounds, whole.bounds_head_stride_bytes, bounds_bytes_, &part.bounds_head_stride_bytes);
   return part;
 }
 
@@ -169,6 +188,7 @@ void TestCall::Scatter(uint64_t seed) {
         run.rows = end - p;
         run.k += (p / kTileRows - tile) * k_tile_bytes_;
         if (run.v != nullptr) run.v += (p / kTileRows - tile) * v_tile_bytes_;
+        if (run.bounds != nullptr) run.bounds += (p / kTileRows - tile) * bounds_bytes_;
         rows.spans.push_back(run);
         p = end;
       }
@@ -184,6 +204,7 @@ Span TestCall::Part(const Span& span, int64_t begin, int64_t end) const {
   const int64_t tiles = part.begin / kTileRows - span.begin / kTileRows;
   part.k += tiles * k_tile_bytes_;
   if (part.v != nullptr) part.v += tiles * v_tile_bytes_;
+  if (part.bounds != nullptr) part.bounds += tiles * bounds_bytes_;
   return part;
 }
 
@@ -219,6 +240,7 @@ AttentionCall TestCall::Call(float* out) {
   call.k_codec = geometry_.k_codec;
   call.v_codec = geometry_.v_codec;
   call.sparse_v = geometry_.sparse_v;
+  call.sparse_pages = geometry_.sparse_pages;
   call.rule = {geometry_.scale, geometry_.softcap, geometry_.sink_logits ? sink_logits_.data() : nullptr};
   if (geometry_.centers) {
     call.k_center = k_centers_.data();

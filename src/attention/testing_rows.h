@@ -24,6 +24,7 @@ struct TestGeometry {
   bool sink_logits = false;
   float sparse_v = 0.0f;
   bool centers = false;  // rows lack a centre
+  int64_t sparse_pages = 0;
 
   std::string Describe() const;
 };
@@ -80,6 +81,7 @@ class TestCall {
   std::mt19937_64 random_;
   int64_t k_tile_bytes_;
   int64_t v_tile_bytes_;
+  int64_t bounds_bytes_;  // of a page; 0 without sparse pages
   int64_t tokens_ = 0;
   std::vector<Rows> rows_;
   std::vector<float> q_;

@@ -42,14 +42,18 @@ ThreadScratch CutThread(const ScratchSizes& s, Cutter& cut) {
   t.views = cut.Take<ChunkView>(s.queries);
   t.poisoned = cut.Take<bool>(s.queries);
   t.offsets = cut.Take<float>(s.queries);
+  t.halves = cut.Take<float>(s.query_halves);
+  t.bounds = cut.Take<float>(s.page_heads * s.page_stride);
+  t.pages = cut.Take<int64_t>(s.sparse_pages);
   return t;
 }
 
 // How long each part of the buffer is.
 struct WorkspaceParts {
-  int64_t hole_bytes = 0, thread_bytes = 0, heads_bytes = 0, o_bytes = 0;
+  int64_t hole_bytes = 0, thread_bytes = 0, heads_bytes = 0, o_bytes = 0, group_bounds_bytes = 0,
+          group_pages_bytes = 0;
   int64_t bytes_after_hole(const ScratchSizes& s) const {
-    return s.threads * thread_bytes + heads_bytes + o_bytes;
+    return s.threads * thread_bytes + heads_bytes + o_bytes + group_bounds_bytes + group_pages_bytes;
   }
 };
 
@@ -61,6 +65,9 @@ WorkspaceParts PartsOf(const ScratchSizes& s) {
   parts.thread_bytes = count.used();
   parts.heads_bytes = Lines(s.partials * static_cast<int64_t>(sizeof(PartialHead)));
   parts.o_bytes = Lines(s.partials * s.o_stride * static_cast<int64_t>(sizeof(float)));
+  parts.group_bounds_bytes =
+      Lines(s.choosing_groups * s.page_heads * s.page_stride * static_cast<int64_t>(sizeof(float)));
+  parts.group_pages_bytes = Lines(s.choosing_groups * s.sparse_pages * static_cast<int64_t>(sizeof(int64_t)));
   return parts;
 }
 
@@ -97,6 +104,9 @@ Status AttentionWorkspace::State::Fit(const ScratchSizes& sizes) {
   std::byte* partials = threads_ + sizes.threads * parts.thread_bytes;
   partial_heads_ = reinterpret_cast<PartialHead*>(partials);
   partial_o_ = reinterpret_cast<float*>(partials + parts.heads_bytes);
+  std::byte* group = partials + parts.heads_bytes + parts.o_bytes;
+  group_bounds_ = reinterpret_cast<float*>(group);
+  group_pages_ = reinterpret_cast<int64_t*>(group + parts.group_bounds_bytes);
   return OkStatus();
 }
 

@@ -6,6 +6,7 @@
 #include <memory>
 
 #include "attention/attend.h"
+#include "attention/page_choice.h"
 #include "attention/plan.h"
 #include "base/arena.h"
 
@@ -23,6 +24,10 @@ struct ThreadScratch {
   ChunkView* views = nullptr;          // [queries]
   bool* poisoned = nullptr;            // [queries]
   float* offsets = nullptr;            // [queries]
+  float* halves = nullptr;             // [query_halves]
+  float* bounds = nullptr;             // [heads, page_stride]
+  int64_t* pages = nullptr;            // [sparse_pages]
+  PageChoice choice;                   // what the task at hand visits
 };
 
 // Sizes of a call that the scratch is cut by.
@@ -34,6 +39,12 @@ struct ScratchSizes {
   int64_t hole_bytes = 0;
   int64_t partials = 0;
   int64_t groups = 0;
+  // Where pages are chosen; a thread has bounds and pages, and so does each group.
+  int64_t query_halves = 0;  // floats
+  int64_t page_heads = 0;    // query heads of a KV head
+  int64_t page_stride = 0;
+  int64_t sparse_pages = 0;
+  int64_t choosing_groups = 0;
 };
 
 // The buffer that Fit makes for these sizes, at most.
@@ -49,6 +60,10 @@ struct AttentionWorkspace::State {
   const std::byte* hole() const { return hole_; }  // zeros, for ever
   PartialHead* partial_heads() const { return partial_heads_; }
   float* partial_o() const { return partial_o_; }
+  float* group_bounds(int64_t group) const {
+    return group_bounds_ + group * sizes_.page_heads * sizes_.page_stride;
+  }
+  int64_t* group_pages(int64_t group) const { return group_pages_ + group * sizes_.sparse_pages; }
   std::atomic<int32_t>& left(int64_t group) { return left_[static_cast<size_t>(group)]; }
   int64_t bytes() const;
 
@@ -61,6 +76,8 @@ struct AttentionWorkspace::State {
   const std::byte* hole_ = nullptr;
   PartialHead* partial_heads_ = nullptr;
   float* partial_o_ = nullptr;
+  float* group_bounds_ = nullptr;
+  int64_t* group_pages_ = nullptr;
   std::unique_ptr<std::atomic<int32_t>[]> left_;
   int64_t left_size_ = 0;
 };

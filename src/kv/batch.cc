@@ -269,6 +269,7 @@ Status KvBatch::State::AttendPieces(LayerId layer, int q_heads, const LayerTrans
                           .q = rows.q,
                           .out = out};
     call.sparse_v = config.sparse_v;
+    call.sparse_pages = config.sparse_pages;
     call.cascade_bytes = cascade ? kCascadeBytes : 0;
     if (!config.protection.none()) call.protected_codecs = config.protection.codecs;
     HF_RETURN_IF_ERROR(holdfast::Attend(call, isa, *workspace, *pool));

@@ -21,8 +21,8 @@ Status CheckSameLayers(const SequenceCache& first, const SequenceCache& other, s
   for (size_t i = 0; i < a.size(); ++i) {
     if (a[i].shape == b[i].shape && a[i].kv_heads == b[i].kv_heads && a[i].k_codec == b[i].k_codec &&
         a[i].v_codec == b[i].v_codec && a[i].protection == b[i].protection &&
-        a[i].sparse_v == b[i].sparse_v && a[i].k_transform == b[i].k_transform &&
-        a[i].v_transform == b[i].v_transform) {
+        a[i].sparse_v == b[i].sparse_v && a[i].sparse_pages == b[i].sparse_pages &&
+        a[i].k_transform == b[i].k_transform && a[i].v_transform == b[i].v_transform) {
       continue;
     }
     return InvalidArgument(where +

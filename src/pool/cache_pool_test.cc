@@ -243,7 +243,7 @@ TEST(CachePool, TenantsModelsAndAdaptersShareNothing) {
 
 TEST(CachePool, TheRootKeyCoversWhateverRowsDependOn) {
   const CacheConfig base = Config({Full(), Window(32)});
-  std::vector<CacheConfig> others(9, base);
+  std::vector<CacheConfig> others(10, base);
   others[0].layers[0].k_codec = CodecId::kInt8;
   others[1].layers[1].v_codec = CodecId::kF16;
   others[2].layers[1].layout.window_tokens = 33;
@@ -253,6 +253,7 @@ TEST(CachePool, TheRootKeyCoversWhateverRowsDependOn) {
   others[6].layers[0].k_transform.center = std::make_shared<const std::vector<float>>(16, 0.5f);
   others[7].layers[0].protection.recent_tokens = 8;
   others[8].layers[0].sparse_v = 0.01f;
+  others[9].layers[0].sparse_pages = 64;
   std::vector<BlockKey> keys = {RootKey({}, CacheDigest(base))};
   for (const CacheConfig& config : others) keys.push_back(RootKey({}, CacheDigest(config)));
   std::sort(keys.begin(), keys.end());

@@ -33,12 +33,13 @@ void AddLayer(Sha256Builder& key, const LayerConfig& layer) {
   AddCodec(key, "protect_v", layer.protection.codecs.v);
   // What a layer leaves out of its output reaches the rows of the layers after it.
   key.AddF32("sparse_v", layer.sparse_v);
+  key.AddU64("sparse_pages", static_cast<uint64_t>(layer.sparse_pages));
 }
 
 }  // namespace
 
 Sha256 CacheDigest(const CacheConfig& config) {
-  Sha256Builder key("holdfast cache", 1);
+  Sha256Builder key("holdfast cache", 2);
   key.AddU64("block_tokens", static_cast<uint64_t>(config.block_tokens));
   key.AddU64("layers", config.layers.size());
   for (const LayerConfig& layer : config.layers) AddLayer(key, layer);
