@@ -24,6 +24,7 @@ struct AttentionBenchOptions {
   std::vector<int64_t> rows;
   int q_heads = 9, kv_heads = 3, head_dim = 64, threads = 0;
   LayoutConfig layout;
+  int64_t sparse_pages = 0;  // > 0: every cell is also attended with so many pages at most
 };
 struct AttentionCell {
   KvSpec codec;
@@ -32,6 +33,7 @@ struct AttentionCell {
   int q_heads = 0, kv_heads = 0, head_dim = 0;
   int64_t rows = 0, bytes = 0;  // encoded bytes one decode step reads
   double ns = 0, gb_per_s = 0, fraction_of_read = 0, speed_vs_f16 = 0;
+  double sparse_ns = 0;  // of the same rows with sparse_pages; 0 without
 };
 struct AttentionBench {
   double read_gb_per_s = 0;  // a plain loop over the same buffers, same threads, same run

@@ -60,7 +60,8 @@ struct CacheOptions {
   // decoded. Faster and nearer to f16, but what a token sees then depends on where the prompt ended: the same tokens
   // given in two calls do not have the same bits, nor can such rows be shared.
   bool two_phase = false;
-  float sparse_v = 0.0f;  // of every layer, see LayerConfig
+  float sparse_v = 0.0f;     // of every layer, see LayerConfig
+  int64_t sparse_pages = 0;  // of every layer whose layout is full, see LayerConfig
   KvRotate rotate = KvRotate::kAuto;
   // Whether sides with an integer codec are centred by the model's calibration: center_file, or, where that is
   // empty, DefaultCenterPath of the model if such a file is there (holdfast/calibrate.h).

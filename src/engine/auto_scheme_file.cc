@@ -217,6 +217,7 @@ Result<AutoKey> MakeAutoKey(const Engine& engine, std::span<const int32_t> calib
   c += " protect=" + std::to_string(base.protect_layers) + "," + std::to_string(protection.sink_tokens) +
        "," + std::to_string(protection.recent_tokens) + "," + KvSpecName(protection.codecs);
   c += " sparse_v=" + std::to_string(base.sparse_v);
+  if (base.sparse_pages > 0) c += " sparse_pages=" + std::to_string(base.sparse_pages);
   return AutoKey{options.kld, std::move(c)};
 }
 

@@ -29,7 +29,7 @@ struct Fixture {
   std::vector<std::unique_ptr<SpanCache>> layers;
   std::vector<std::vector<Span>> spans;
   VisibleRange visible;
-  std::vector<double> attend_ns, read_ns;  // a layer, a sample a round
+  std::vector<double> attend_ns, read_ns, sparse_ns;  // a layer, a sample a round
 };
 
 CacheConfig CellConfig(const AttentionBenchOptions& options, const KvSpec& codec, StorageId storage,
@@ -41,6 +41,7 @@ CacheConfig CellConfig(const AttentionBenchOptions& options, const KvSpec& codec
   layer.v_codec = codec.v;
   layer.shape = {options.head_dim, options.head_dim, false};
   layer.kv_heads = options.kv_heads;
+  layer.sparse_pages = options.sparse_pages;
   config.layers = {layer};
   config.storage = storage;
   config.max_context = rows;
@@ -113,7 +114,7 @@ Result<Fixture> MakeFixture(const AttentionBenchOptions& options, const KvSpec& 
             options.kv_heads,
             options.head_dim,
             rows,
-            visible_rows * row_bytes};
+            visible_rows * options.kv_heads * (f.tiles.k_tile_bytes + f.tiles.v_tile_bytes) / kTileRows};
   return f;
 }
 
@@ -156,12 +157,15 @@ Status MeasureRound(Fixture& f, const AttentionBenchOptions& options, AttentionW
   call.q = q.data();
   call.out = out.data();
   Status failed;
-  const double attend_ns = TimeNs([&] {
+  const auto attend_all = [&] {
     for (const auto& spans : f.spans) {
       sequence.spans = spans;
       if (Status s = Attend(call, isa, workspace, pool); !s.ok()) failed = std::move(s);
     }
-  });
+  };
+  const double attend_ns = TimeNs(attend_all);
+  call.sparse_pages = options.sparse_pages;
+  const double sparse_ns = options.sparse_pages > 0 ? TimeNs(attend_all) : 0.0;
   HF_RETURN_IF_ERROR(failed);
   std::vector<uint32_t> sink(static_cast<size_t>(pool.threads()) * 16);
   const ReadLoopKernels& kernels = HOLDFAST_SELECT_KERNELS(isa, kReadLoopKernels);
@@ -171,6 +175,7 @@ Status MeasureRound(Fixture& f, const AttentionBenchOptions& options, AttentionW
   const auto layers = static_cast<double>(f.spans.size());
   f.attend_ns.push_back(attend_ns / layers);
   f.read_ns.push_back(read_ns / layers);
+  f.sparse_ns.push_back(sparse_ns / layers);
   return OkStatus();
 }
 
@@ -215,6 +220,7 @@ Result<AttentionBench> BenchAttention(const AttentionBenchOptions& options) {
     }
     for (Fixture& f : fixtures) {
       f.cell.ns = Median(f.attend_ns);
+      f.cell.sparse_ns = Median(f.sparse_ns);
       const auto bytes = static_cast<double>(f.cell.bytes);
       f.cell.gb_per_s = bytes / f.cell.ns;
       const double read_gb_per_s = bytes / Median(f.read_ns);

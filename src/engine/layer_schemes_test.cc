@@ -119,5 +119,26 @@ TEST(TwoPhasePrefill, OfAnF16CacheChangesNothing) {
   EXPECT_EQ(Tokens(*session), Tokens(*plain));
 }
 
+TEST(TwoPhasePrefill, WritesTheBoundsOfPagesToo) {
+  const auto engine = Load();
+  std::vector<int32_t> prompt;
+  for (int i = 0; i < 300; ++i) prompt.push_back(3 + (i * i + 7 * i) % 250);
+  GenerateOptions greedy = Greedy();
+  greedy.max_tokens = 40;
+  greedy.ignore_eos = true;
+  const auto tokens_of = [&](const CacheOptions& options) {
+    const auto session = engine->NewSession(options).value();
+    EXPECT_TRUE(session->Start(prompt, greedy).ok());
+    while (!session->finished()) EXPECT_TRUE(session->Step().ok());
+    EXPECT_EQ(session->stats().allocated_bytes, session->stats().planned_bytes);
+    return std::vector<int32_t>(session->tokens().begin(), session->tokens().end());
+  };
+  CacheOptions options;
+  options.sparse_pages = kMinSparsePages;
+  const auto plain = tokens_of(options);
+  options.two_phase = true;
+  EXPECT_EQ(tokens_of(options), plain);
+}
+
 }  // namespace
 }  // namespace holdfast

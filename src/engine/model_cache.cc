@@ -1,5 +1,6 @@
 #include "engine/model_cache.h"
 
+#include <algorithm>
 #include <string>
 #include <utility>
 
@@ -55,8 +56,14 @@ Status SetSchemes(const CacheOptions& options, CacheConfig& config) {
   set(0, protect - 1, {});
   set(layers - protect, layers - 1, {});
   HF_RETURN_IF_ERROR(ValidateCacheConfig(config));  // codecs are looked up from here on
+  const auto is_full = [](const LayerConfig& layer) { return layer.layout.id == LayoutId::kFull; };
+  if (options.sparse_pages != 0 && std::none_of(config.layers.begin(), config.layers.end(), is_full)) {
+    return InvalidArgument("cache: sparse_pages is " + std::to_string(options.sparse_pages) +
+                           " but every layer is a window; pages are chosen by layers that see all positions");
+  }
   for (LayerConfig& layer : config.layers) {
     layer.sparse_v = options.sparse_v;
+    if (is_full(layer)) layer.sparse_pages = options.sparse_pages;
     if (HasIntegerCodec(layer)) layer.protection = options.protection;
   }
   return ValidateCacheConfig(config);

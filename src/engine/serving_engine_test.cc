@@ -135,6 +135,43 @@ TEST_P(EveryModelServed, AWarmPrefixChangesNoBitAndEvaluatesOneToken) {
   EXPECT_GT(shared->pool().reused_tokens, 200);
 }
 
+TEST_P(EveryModelServed, SparsePagesAreTheSameAloneBatchedOnAWarmPrefixAndPreempted) {
+  const auto engine = Load(GetParam());
+  const auto requests = MixedRequests(20, Text(), 300, 20, 8);
+  const auto sparse = [] {
+    ServingOptions options = Small();
+    options.cache.sparse_pages = kMinSparsePages;  // 128 rows
+    return options;
+  };
+  if (GetParam() == kWindowModel) {
+    EXPECT_EQ(ServingEngine::Create(*engine, sparse()).status().message(),
+              "cache: sparse_pages is 8 but every layer is a window; pages are chosen by layers that see all "
+              "positions");
+    return;
+  }
+  ServingOptions alone = sparse();
+  alone.share_prefixes = false;
+  alone.max_running = 1;
+  const auto expected = Serve(*Make(*engine, alone), requests, {.one_by_one = true});
+  const auto shared = Make(*engine, sparse());
+  ExpectSame(expected, Serve(*shared, requests, {}), "batched");
+  ExpectSame(expected, Serve(*shared, requests, {.arrival_seed = 3}), "warm");
+  EXPECT_GT(shared->pool().reused_tokens, 2000);
+  ServingOptions tight = sparse();
+  tight.decode_liability_tokens = 0;
+  tight.budget_bytes = BudgetFor(*engine, tight, 2, 330);
+  const auto preempting = Make(*engine, tight);
+  ExpectSame(expected, Serve(*preempting, requests, {}), "short of bytes");
+  EXPECT_LE(preempting->pool().allocated_bytes, tight.budget_bytes);
+  const auto one_thread = Load(GetParam(), 1);
+  ExpectSame(expected, Serve(*Make(*one_thread, sparse()), requests, {.arrival_seed = 5}), "one thread");
+  ServingOptions dense = Small();
+  const auto exact = Serve(*Make(*engine, dense), requests, {});
+  size_t differ = 0;
+  for (size_t i = 0; i < exact.size(); ++i) differ += Difference(expected[i], exact[i]).empty() ? 0 : 1;
+  EXPECT_GT(differ, 0u) << "nothing was left out";
+}
+
 TEST_P(EveryModelServed, ASessionAndAServedRequestSayTheSame) {
   const auto engine = Load(GetParam());
   const auto session = engine->NewSession({}).value();

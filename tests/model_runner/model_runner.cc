@@ -28,7 +28,7 @@ std::string RunName(const RunOptions& o) {
   return std::string(CodecName(o.codec)) + "_" + std::string(StorageName(o.storage)) + "_" +
          (o.chunk_tokens == 0 ? "one_shot" : "chunks_of_" + std::to_string(o.chunk_tokens)) +
          (o.with_others ? "_with_others" : "") + (o.protection.none() ? "" : "_protected") +
-         (o.sparse_v > 0.0f ? "_sparse" : "");
+         (o.sparse_v > 0.0f ? "_sparse" : "") + (o.sparse_pages > 0 ? "_pages" : "");
 }
 
 Result<std::unique_ptr<ModelRunner>> ModelRunner::Load(const std::string& path, int threads, bool exact) {
@@ -48,6 +48,7 @@ Result<std::unique_ptr<SequenceCache>> ModelRunner::NewSequence(const RunOptions
     layer.k_codec = layer.v_codec = options.codec;
     layer.protection = options.protection;
     layer.sparse_v = options.sparse_v;
+    if (layer.layout.id == LayoutId::kFull) layer.sparse_pages = options.sparse_pages;
   }
   config.storage = options.storage;
   config.max_context = max_context;

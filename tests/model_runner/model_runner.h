@@ -21,6 +21,7 @@ struct RunOptions {
   bool with_others = false;          // three other sequences share every step
   ProtectionConfig protection = {};  // of every layer
   float sparse_v = 0.0f;
+  int64_t sparse_pages = 0;  // of layers that are full
 };
 std::string RunName(const RunOptions& options);
 

@@ -93,6 +93,15 @@ TEST_P(ReproducibleRealTest, SparseValuesAreLeftOutTheSameHoweverTheTokensAreFed
   EXPECT_FALSE(SameBits(ExpectTheSameBitsHoweverFed(cache), Logits(*two_threads_, plain)));
 }
 
+TEST_P(ReproducibleRealTest, PagesAreChosenTheSameHoweverTheTokensAreFed) {
+  for (const CodecId codec : {CodecId::kF16, CodecId::kAffine4}) {
+    const RunOptions plain = {.codec = codec};
+    RunOptions cache = plain;
+    cache.sparse_pages = kMinSparsePages;  // of 19
+    EXPECT_FALSE(SameBits(ExpectTheSameBitsHoweverFed(cache), Logits(*two_threads_, plain)));
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(All, ReproducibleRealTest, testing::ValuesIn(kRealModels), RealModelName);
 
 }  // namespace
