@@ -35,6 +35,7 @@ Status RunAppend(const BenchOptions& b) {
 Result<AttentionBenchOptions> AttentionOptions(const BenchOptions& b) {
   AttentionBenchOptions options;
   options.threads = b.common.threads;
+  options.sparse_pages = b.common.sparse_pages;
   options.head_dim = b.head_dim;
   for (const std::string& name : SplitList(b.codecs)) {
     if (name == "all") {
@@ -75,7 +76,8 @@ Json AttentionJson(const AttentionCell& c) {
           {"bytes", c.bytes},
           {"gb_per_s", c.gb_per_s},
           {"fraction_of_read", c.fraction_of_read},
-          {"speed_vs_f16", c.speed_vs_f16 > 0 ? Json(c.speed_vs_f16) : Json(nullptr)}};
+          {"speed_vs_f16", c.speed_vs_f16 > 0 ? Json(c.speed_vs_f16) : Json(nullptr)},
+          {"sparse_ns", c.sparse_ns > 0 ? Json(c.sparse_ns) : Json(nullptr)}};
 }
 
 Status RunAttention(const BenchOptions& b) {
@@ -85,16 +87,20 @@ Status RunAttention(const BenchOptions& b) {
   if (!bench.ok()) return bench.status();
   Json cells = Json::array();
   if (!b.common.json) {
-    std::printf("plain read loop %.1f GB/s\n%-6s %-10s %7s %5s %8s %10s %8s %8s %8s\n", bench->read_gb_per_s,
+    std::printf("plain read loop %.1f GB/s\n%-6s %-10s %7s %5s %8s %10s %8s %8s %8s", bench->read_gb_per_s,
                 "codec", "storage", "heads", "dim", "rows", "us", "GB/s", "of read", "vs f16");
+    if (b.common.sparse_pages > 0) std::printf(" %9s %8s", "sparse us", "vs dense");
+    std::printf("\n");
   }
   for (const AttentionCell& c : bench->cells) {
     cells.push_back(AttentionJson(c));
     if (!b.common.json) {
-      std::printf("%-6s %-10s %7s %5d %8lld %10.1f %8.2f %8.2f %8.2f\n", KvSpecName(c.codec).c_str(),
+      std::printf("%-6s %-10s %7s %5d %8lld %10.1f %8.2f %8.2f %8.2f", KvSpecName(c.codec).c_str(),
                   std::string(StorageName(c.storage)).c_str(), b.heads.c_str(), c.head_dim,
                   static_cast<long long>(c.rows), c.ns * 1e-3, c.gb_per_s, c.fraction_of_read,
                   c.speed_vs_f16);
+      if (c.sparse_ns > 0) std::printf(" %9.1f %8.2f", c.sparse_ns * 1e-3, c.ns / c.sparse_ns);
+      std::printf("\n");
     }
   }
   if (b.common.json)
@@ -151,6 +157,7 @@ void AddBench(CLI::App& program, Action& action) {
   attention->add_option("--rows", b->rows, "rows; default 8192,32768");
   attention->add_option("-t,--threads", b->common.threads, "threads; 0: one a core")
       ->check(CLI::Range(0, 256));
+  b->common.AddSparsePages(*attention);
   b->common.AddJson(*attention);
   attention->callback([b, &action] { action = [b] { return RunAttention(*b); }; });
 

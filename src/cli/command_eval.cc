@@ -98,6 +98,7 @@ void PrintReport(const Eval& e, const Schemes& schemes, const QualityReport& rep
     const Json json{{"context", e.context},
                     {"exact", e.exact},
                     {"kv_layers", e.common.kv_layers},
+                    {"sparse_pages", e.common.sparse_pages},
                     {"reference", QualityJson("f16", report.reference)},
                     {"cells", cells}};
     std::printf("%s\n", ToJsonText(json).c_str());
@@ -145,6 +146,7 @@ Status RunQuality(const Eval& e, Engine& engine, const std::string& text, const 
   reference.layers.clear();
   reference.rotate = KvRotate::kAuto;  // what is asked for the schemes; f16 takes none
   reference.center_file.clear();
+  reference.sparse_pages = 0;
   auto report = MeasureQuality(engine, *tokens, reference, schemes.options, how);
   if (!report.ok()) return report.status();
   bar.Clear();

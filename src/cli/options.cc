@@ -63,9 +63,18 @@ void CommonOptions::AddShape(CLI::App& app) {
                  "calibrate --kv-cache auto:kld=X on this text; default: what the model itself samples");
   app.add_option("--kv-sparse-v", sparse_v, "skip V rows of a weight below this, 1e-4 say; 0: none, exact")
       ->check(CLI::Range(0.0f, 0.5f));
+  AddSparsePages(app);
   app.add_option("--rewind-tokens", rewind_tokens, "tokens that can always be taken back")
       ->check(CLI::Range(0, 1 << 20))
       ->capture_default_str();
+}
+
+void CommonOptions::AddSparsePages(CLI::App& app) {
+  app.add_option("--kv-sparse-pages", sparse_pages,
+                 "a token visits at most this many pages of 16 rows in each layer that sees all positions "
+                 "(windows are "
+                 "as ever): the first, the last 4, and those whose keys promise most; 0: all, exact")
+      ->check(CLI::Range(int64_t{0}, kMaxSparsePages));
 }
 
 void CommonOptions::AddLayers(CLI::App& app) {
@@ -127,6 +136,7 @@ Result<CacheOptions> CommonOptions::Cache() const {
   }
   options.protect_layers = protect_layers;
   options.sparse_v = sparse_v;
+  options.sparse_pages = sparse_pages;
   options.two_phase = two_phase;
   options.protection = {.sink_tokens = protect_sinks, .recent_tokens = recent_tokens, .codecs = {}};
   const auto parsed_storage = ParseStorage(storage);

@@ -33,10 +33,12 @@ struct CommonOptions {
   int protect_layers = 0;
   int64_t protect_sinks = 0, recent_tokens = 0;
   float sparse_v = 0.0f;
+  int64_t sparse_pages = 0;
   bool two_phase = false;
 
-  void AddModel(CLI::App& app);     // -m -t
-  void AddShape(CLI::App& app);     // -c -b and what --kv-* says but for codecs
+  void AddModel(CLI::App& app);  // -m -t
+  void AddShape(CLI::App& app);  // -c -b and what --kv-* says but for codecs
+  void AddSparsePages(CLI::App& app);
   void AddLayers(CLI::App& app);    // codecs of some layers
   void AddCache(CLI::App& app);     // those and the codecs
   void AddTwoPhase(CLI::App& app);  // for commands that generate

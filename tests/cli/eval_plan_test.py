@@ -64,6 +64,25 @@ class Eval(Case):
         self.assertLess(out["cells"][0]["bytes_per_token"], plain["cells"][0]["bytes_per_token"])
         self.assertIn("layers 0=int8", run(*self.base, "f16", "--kv-layers", "0=int8").stdout.splitlines()[0])
 
+    def test_sparse_pages_are_compared_with_every_page(self):
+        pathlib.Path(self.text).write_text(TEXT * 8)
+        base = ["eval", "-m", MODEL, "-f", self.text, "--context", "288", "--chunks", "1", "--kv-cache", "f16,int8"]
+        dense = run_json(*base)
+        out = run_json(*base, "--kv-sparse-pages", "8")
+        self.assertEqual((dense["sparse_pages"], out["sparse_pages"]), (0, 8))
+        self.assertEqual(out["reference"]["nll"], dense["reference"]["nll"])
+        for sparse, all_pages in zip(out["cells"], dense["cells"]):
+            self.assertGreater(sparse["kld_mean"], all_pages["kld_mean"])
+            self.assertGreater(sparse["bytes_per_token"], all_pages["bytes_per_token"])
+        keys = ("nll", "kld_mean", "kld_p99", "kld_max", "same_top")
+        for more in (["-b", "7"], ["-t", "1"], ["--kv-storage", "paged"]):
+            again = run_json(*base, "--kv-sparse-pages", "8", *more)
+            self.assertEqual([c[k] for c in again["cells"] for k in keys], [c[k] for c in out["cells"] for k in keys], more)
+        enough = run_json(*base, "--kv-sparse-pages", "18")
+        self.assertEqual([c[k] for c in enough["cells"] for k in keys], [c[k] for c in dense["cells"] for k in keys])
+        self.refused(1, [*base, "--kv-sparse-pages", "7"], "sparse_pages is 7", "[8, 65536]")
+        self.refused(1, [*base, "--kv-sparse-pages", "8", "--kv-window-size", "64"], "every layer is a window")
+
     def test_the_figures_are_the_same_for_any_batch_and_threads(self):
         keys = ("nll", "kld_mean", "kld_p99", "kld_max", "same_top")
         wanted = [run_json(*self.base, "int8")["cells"][0][k] for k in keys]
