@@ -56,6 +56,8 @@ Setup RandomSetup(Random& random, const Cell& cell, uint64_t seed) {
   setup.k_dim = Pick(random, kDims);
   setup.v_dim = Pick(random, kDims);
   if (cell.shape == Shape::kLatent) setup.v_dim = std::min(setup.v_dim, setup.k_dim);
+  if (cell.layout == LayoutId::kFull && random() % 3 == 0)
+    setup.sparse_pages = Between(random, kMinSparsePages, 24);
   return setup;
 }
 
@@ -129,6 +131,7 @@ bool ReadField(std::string_view key, std::string_view value, Setup& setup) {
   if (key == "S") return ReadNumber(value, setup.sinks);
   if (key == "PS") return ReadNumber(value, setup.protected_sinks);
   if (key == "PR") return ReadNumber(value, setup.recent);
+  if (key == "pages") return ReadNumber(value, setup.sparse_pages);
   if (key == "rewind") return ReadNumber(value, setup.rewind);
   if (key == "B") return ReadNumber(value, setup.block);
   if (key == "context") return ReadNumber(value, setup.context);
@@ -166,6 +169,7 @@ CacheConfig MakeConfig(const Setup& setup, StorageId storage) {
                 .v_is_prefix_of_k = setup.cell.shape == Shape::kLatent},
       .kv_heads = setup.kv_heads};
   layer.protection = {setup.protected_sinks, setup.recent, kProtectedCodecs};
+  layer.sparse_pages = setup.sparse_pages;
   layer.k_transform = MakeTransform(setup, 1, setup.k_dim);
   if (setup.cell.shape == Shape::kSplit) layer.v_transform = MakeTransform(setup, 2, setup.v_dim);
   return {.layers = {layer},
@@ -194,9 +198,9 @@ std::string ToText(const Program& program) {
   const Setup& s = program.setup;
   std::ostringstream text;
   text << "cell=" << CellName(s.cell) << " seed=" << s.seed << " W=" << s.window << " S=" << s.sinks
-       << " PS=" << s.protected_sinks << " PR=" << s.recent << " rewind=" << s.rewind << " B=" << s.block
-       << " context=" << s.context << " heads=" << s.kv_heads << " group=" << s.group << " k=" << s.k_dim
-       << " v=" << s.v_dim << " |";
+       << " PS=" << s.protected_sinks << " PR=" << s.recent << " pages=" << s.sparse_pages
+       << " rewind=" << s.rewind << " B=" << s.block << " context=" << s.context << " heads=" << s.kv_heads
+       << " group=" << s.group << " k=" << s.k_dim << " v=" << s.v_dim << " |";
   for (const Op& op : program.ops) {
     text << ' ' << static_cast<char>(op.kind);
     for (size_t i = 0; i < op.slices.size(); ++i) {

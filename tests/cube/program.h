@@ -20,6 +20,7 @@ struct Setup {
   int64_t sinks = 0;
   int64_t protected_sinks = 0;
   int64_t recent = 0;
+  int64_t sparse_pages = 0;  // layout full only
   int rewind = 0;
   int block = 0;
   int64_t context = 0;
