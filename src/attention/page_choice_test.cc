@@ -63,6 +63,9 @@ TEST(PageChoice, CountsFromTheFirstPageSeenAndMeasuresAgainstPagesSeenWholeOnly)
   const VisibleRange visible = {40, 2 * 16 + 12 * 16 - 3, 0};
   EXPECT_EQ(PagesSeen(visible), 12);
   EXPECT_EQ(Choose(visible, 8, {bounds}), (std::vector<int64_t>{2, 4, 6, 9, 10, 11, 12, 13}));
+  // Did the first page count, no page would be near the first head's best one.
+  const std::vector<float> other = {0, 6, 1, 1, 1, 1, 1, 1, 0, 0, 0, 0};
+  EXPECT_EQ(Choose(visible, 8, {bounds, other}), (std::vector<int64_t>{2, 3, 4, 9, 10, 11, 12, 13}));
   const VisibleRange gathered = GatheredRange(visible, 8);
   EXPECT_EQ(gathered.begin, 8);
   EXPECT_EQ(gathered.end, 8 * 16 - 3);
