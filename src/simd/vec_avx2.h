@@ -201,6 +201,9 @@ HF_INLINE F32x16 Exponent2(I32x16 a) {
   return {_mm256_castsi256_ps(_mm256_slli_epi32(biased.lo, 23)),
           _mm256_castsi256_ps(_mm256_slli_epi32(biased.hi, 23))};
 }
+HF_INLINE F32x16 ScaledFrom(F32x16 low, F32x16 x, F32x16 a, F32x16 n) {
+  return SelectLess(x, low, Zero(), Mul(a, Exponent2(RoundToI32(n))));
+}
 HF_INLINE F32x16 LoadU8AsF32(const void* p) {
   const __m128i b = _mm_loadu_si128(static_cast<const __m128i*>(p));
   return ToF32({_mm256_cvtepu8_epi32(b), _mm256_cvtepu8_epi32(_mm_srli_si128(b, 8))});

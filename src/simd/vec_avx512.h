@@ -196,6 +196,9 @@ HF_INLINE F32x16 Fraction(F32x16 a) {
 HF_INLINE F32x16 Exponent2(I32x16 a) {
   return {_mm512_castsi512_ps(_mm512_slli_epi32(_mm512_add_epi32(Bits(a), _mm512_set1_epi32(127)), 23))};
 }
+HF_INLINE F32x16 ScaledFrom(F32x16 low, F32x16 x, F32x16 a, F32x16 n) {
+  return {_mm512_maskz_scalef_ps(_mm512_cmp_ps_mask(x.v, low.v, _CMP_NLT_UQ), a.v, n.v)};
+}
 HF_INLINE F32x16 LoadU8AsF32(const void* p) {
   return {_mm512_cvtepi32_ps(_mm512_cvtepu8_epi32(_mm_loadu_si128(static_cast<const __m128i*>(p))))};
 }

@@ -194,6 +194,9 @@ HF_INLINE F32x16 Exponent2(I32x16 a) {
   return FRegisters(
       [&](int i) { return vreinterpretq_f32_s32(vshlq_n_s32(vaddq_s32(a.v[i], vdupq_n_s32(127)), 23)); });
 }
+HF_INLINE F32x16 ScaledFrom(F32x16 low, F32x16 x, F32x16 a, F32x16 n) {
+  return SelectLess(x, low, Zero(), Mul(a, Exponent2(RoundToI32(n))));
+}
 HF_INLINE F32x16 LoadU8AsF32(const void* p) {
   const uint8x16_t b = vld1q_u8(static_cast<const uint8_t*>(p));
   const uint16x8_t low = vmovl_u8(vget_low_u8(b)), high = vmovl_u8(vget_high_u8(b));
