@@ -15,6 +15,7 @@
 //           SelectLess(a, b, x, y)                  lane: a < b ? x : y
 //           HSum(v) HMax(v)                         fixed tree: lanes i and i+8, then +4, +2, +1
 //           HMaxEach(v)                             of v[8]: lane i < 8 is HMax(v[i])
+//           HSumEach(v)                             of v[8]: lane i < 8 is HSum(v[i])
 //           Butterfly<n>(v)                         lane i: i & n ? v[i^n] - v[i] : v[i] + v[i^n]; n = 1, 2, 4, 8
 //   I32x16  IZero() ISet(x) ILoad(p) IStore(p, v) IAdd ISub IMul
 //           IShiftRight<n>(i)                       arithmetic

@@ -126,6 +126,11 @@ HF_INLINE F32x16 HMaxEach(const F32x16 (&v)[8]) {
   for (int i = 0; i < 8; ++i) lanes[i] = HMax(v[i]);
   return Load(lanes);
 }
+HF_INLINE F32x16 HSumEach(const F32x16 (&v)[8]) {
+  float lanes[16] = {};
+  for (int i = 0; i < 8; ++i) lanes[i] = HSum(v[i]);
+  return Load(lanes);
+}
 // Within quarters of four lanes; bits of `upper` are the lanes that take differences.
 template <int swap, int upper>
 HF_INLINE __m256 ButterflyWithin(__m256 a) {

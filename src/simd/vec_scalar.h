@@ -159,6 +159,11 @@ HF_INLINE F32x16 HMaxEach(const F32x16 (&v)[8]) {
   for (int i = 0; i < 8; ++i) lanes[i] = HMax(v[i]);
   return Load(lanes);
 }
+HF_INLINE F32x16 HSumEach(const F32x16 (&v)[8]) {
+  float lanes[16] = {};
+  for (int i = 0; i < 8; ++i) lanes[i] = HSum(v[i]);
+  return Load(lanes);
+}
 template <int n>
 HF_INLINE F32x16 Butterfly(F32x16 a) {
   static_assert(n == 1 || n == 2 || n == 4 || n == 8);

@@ -50,6 +50,7 @@ struct RoundWeights {
   alignas(64) float most[kPackedBatch][16];                        // the largest of scaled, lane by lane
   alignas(64) float inverse[16];                                   // of a level, by slot
   alignas(64) float scale[16];
+  alignas(64) float bias[16];  // of the chunk so far: weight * bias, by slot; set in its last stretch
 };
 
 // Which part of the sums a round is.
@@ -59,6 +60,8 @@ struct Round {
   int end;
   int group;  // its first group of dims
   int groups;
+  bool first;  // of the chunk's stretches
+  bool last;
 };
 
 // One call, for a batch of queries, and what follows from its shape.
@@ -69,7 +72,7 @@ struct ValueCall {
   RowFormat format;
   float* out;
   int64_t out_stride;
-  float* bias_sums;  // [queries][groups][16], where the format has biases
+  float* bias_sums;  // [groups][queries][16], where the format has biases
   int groups;
   int columns;
   int group_columns;
@@ -128,8 +131,8 @@ struct PackedValues {
       }
       Store(to->most[slot + q], most);
       if constexpr (Format::kValueBias) {
-        float* sum = call.bias_sums + (q * call.groups + group) * 16;
-        Store(sum, Add(Load(sum), bias));
+        float* sum = call.bias_sums + (group * call.queries + q) * 16;
+        Store(sum, round.first ? bias : Add(Load(sum), bias));
       }
     }
   }
@@ -153,6 +156,18 @@ struct PackedValues {
     const F32x16 tiny = Set(kTiny);
     Store(to->inverse, SelectLess(largest, tiny, Zero(), Div(Set(kLevels), Max(largest, tiny))));
     Store(to->scale, SelectLess(largest, tiny, Zero(), Mul(largest, Set(kLevelUnit / kLevels))));
+    if constexpr (Format::kValueBias) {
+      if (round.last) {
+        F32x16 sums[kPackedBatch];
+#pragma GCC unroll 8
+        for (int i = 0; i < kPackedBatch; ++i) {
+          const int at = i < slots ? round.group * call.queries + i : 0;
+          sums[i] = Load(call.bias_sums + at * 16);
+        }
+        // + 0: a sum of -0 (an underflow) must not differ from the same sum beside rows of weight 0.
+        Store(to->bias, Add(HSumEach(sums), Zero()));
+      }
+    }
   }
 
   HF_INLINE void Quantise(int slot, Weights* to) {
@@ -186,13 +201,16 @@ struct PackedValues {
 
   // ---- Dots
 
-  // N columns of the given tiles of a stretch, added to out.
-  template <int N>
+  // N columns of the given tiles of a stretch, of S groups of N / S columns each, added to out.
+  template <int N, int S>
   struct Block {
+    // Bytes between the levels of a query's groups.
+    HF_INLINE int64_t GroupStep(const ValueCall& call) { return int64_t{call.queries} * (kPacks * 64); }
+
     template <int Q, int quad>
     HF_INLINE void Quads(const std::byte* upper_at, const B8x64* lower, B8x64* upper, bool odd_column,
                          const typename Format::Levels& levels, const std::byte* hi_level,
-                         const std::byte* lo_level, I32x16 (&hi)[Q][N], I32x16 (&lo)[Q][N]) {
+                         const std::byte* lo_level, int64_t step, I32x16 (&hi)[Q][N], I32x16 (&lo)[Q][N]) {
       B8x64 v[N];
 #pragma GCC unroll 4
       for (int n = 0; n < N; ++n) {
@@ -203,17 +221,22 @@ struct PackedValues {
       }
 #pragma GCC unroll 16
       for (int q = 0; q < Q; ++q) {
-        const B8x64 w_hi = BBroadcast4(hi_level + q * (kPacks * 64) + quad * 16);
 #pragma GCC unroll 4
-        for (int n = 0; n < N; ++n) hi[q][n] = DotU8I8(hi[q][n], w_hi, v[n]);
-        if constexpr (kPlanes == 2) {
-          const B8x64 w_lo = BBroadcast4(lo_level + q * (kPacks * 64) + quad * 16);
+        for (int s = 0; s < S; ++s) {
+          constexpr int kOf = N / S;
+          const int64_t at = s * step + q * (kPacks * 64) + quad * 16;
+          const B8x64 w_hi = BBroadcast4(hi_level + at);
 #pragma GCC unroll 4
-          for (int n = 0; n < N; ++n) lo[q][n] = DotU8I8(lo[q][n], w_lo, v[n]);
+          for (int n = s * kOf; n < (s + 1) * kOf; ++n) hi[q][n] = DotU8I8(hi[q][n], w_hi, v[n]);
+          if constexpr (kPlanes == 2) {
+            const B8x64 w_lo = BBroadcast4(lo_level + at);
+#pragma GCC unroll 4
+            for (int n = s * kOf; n < (s + 1) * kOf; ++n) lo[q][n] = DotU8I8(lo[q][n], w_lo, v[n]);
+          }
         }
       }
       if constexpr (quad < 3) {
-        Quads<Q, quad + 1>(upper_at, lower, upper, odd_column, levels, hi_level, lo_level, hi, lo);
+        Quads<Q, quad + 1>(upper_at, lower, upper, odd_column, levels, hi_level, lo_level, step, hi, lo);
       }
     }
 
@@ -244,31 +267,36 @@ struct PackedValues {
               P::kHasLower ? BLoad(lower_at + VColumnAt(P::kHasLower ? P::kLowerBits : 8, n)) : B8x64{};
         }
         if (ask) {
-          const std::byte* next = TileAhead(*call->tiles, i, kTilesAhead);
+          const std::byte* next = Opaque(TileAhead(*call->tiles, i, kTilesAhead) + upper_offset);
 #pragma GCC unroll 16
-          for (int j = 0; j < N * P::kColumnVectors; ++j) Prefetch(next + upper_offset + j * 64);
+          for (int j = 0; j < N * P::kColumnVectors; ++j) Prefetch(next + j * 64);
           if constexpr (P::kHasLower) {
+            next = Opaque(next + (lower_offset - upper_offset));
 #pragma GCC unroll 4
-            for (int n = 0; n < N; n += 2 / P::kLowerBits) {
-              Prefetch(next + lower_offset + VColumnAt(P::kLowerBits, n));
-            }
+            for (int n = 0; n < N; n += 2 / P::kLowerBits) Prefetch(next + VColumnAt(P::kLowerBits, n));
           }
         }
-        const int pack = (i - round->stretch) / kPackTiles;
-        const int at = (i - round->stretch) % kPackTiles * 4;
+        const unsigned in_stretch = static_cast<unsigned>(i - round->stretch);
+        const unsigned pack = in_stretch / kPackTiles;
+        const unsigned at = in_stretch % kPackTiles * 4;
         Quads<Q, 0>(upper_at, lower, upper, column % 2 == 1, levels,
                     weights->level[0][slot + first][pack] + at,
-                    weights->level[kPlanes - 1][slot + first][pack] + at, hi, lo);
+                    weights->level[kPlanes - 1][slot + first][pack] + at, GroupStep(*call), hi, lo);
       }
 #pragma GCC unroll 16
       for (int q = 0; q < Q; ++q) {
-        const F32x16 scale = Set(weights->scale[slot + first + q]);
         float* to = call->out + (first + q) * call->out_stride + column * 16;
 #pragma GCC unroll 4
         for (int n = 0; n < N; ++n) {
+          const int weight_slot = slot + first + q + n / (N / S) * call->queries;
+          const F32x16 scale = Set(weights->scale[weight_slot]);
           F32x16 dot = ToF32(hi[q][n]);
           if constexpr (kPlanes == 2) dot = Fma(dot, Set(256.0f), ToF32(lo[q][n]));
-          Store(to + n * 16, Fma(dot, scale, Load(to + n * 16)));
+          F32x16 sum = Fma(dot, scale, round->first ? Zero() : Load(to + n * 16));
+          if constexpr (Format::kValueBias) {
+            if (round->last) sum = Add(sum, Set(weights->bias[weight_slot]));
+          }
+          Store(to + n * 16, sum);
         }
       }
     }
@@ -279,7 +307,7 @@ struct PackedValues {
   HF_INLINE void Columns(const ValueCall& call, const Round& round, const Weights& weights, int slot,
                          int column, int n) {
     for (; n >= N; n -= N, column += N) {
-      ForQueryBlocks<Block<N>, MostQueries(N)>(call.queries, &call, &round, &weights, slot, column);
+      ForQueryBlocks<Block<N, 1>, MostQueries(N)>(call.queries, &call, &round, &weights, slot, column);
     }
     if constexpr (N > 1) {
       if (n > 0) Columns<N / 2>(call, round, weights, slot, column, n);
@@ -288,29 +316,23 @@ struct PackedValues {
 
   // Quantises a round's weights and adds its dots to the output.
   HF_INLINE void AddDots(const ValueCall& call, const Round& round, Weights* weights) {
+    constexpr int kWide = kPackedValueVectors;
+    constexpr int kNarrow = kWide > 1 ? 2 : 1;
+    const bool wide = call.queries <= MostQueries(kWide);
     for (int i = 0; i < round.groups * call.queries; ++i) Quantise(i, weights);
     for (int g = 0; g < round.groups; ++g) {
       const int column = (round.group + g) * call.group_columns;
       const int left = call.columns - column;
       const int n = left < call.group_columns ? left : call.group_columns;
-      if (call.queries <= MostQueries(kPackedValueVectors)) {
-        Columns<kPackedValueVectors>(call, round, *weights, g * call.queries, column, n);
+      const int slot = g * call.queries;
+      // Two groups at once where one alone has too few sums to keep the dots busy.
+      if (kWide == 4 && wide && n == 2 && left >= 4 && g + 1 < round.groups) {
+        ForQueryBlocks<Block<kWide, kNarrow>, MostQueries(kWide)>(call.queries, &call, &round, weights, slot, column);
+        ++g;
+      } else if (wide) {
+        Columns<kWide>(call, round, *weights, slot, column, n);
       } else {
-        Columns<(kPackedValueVectors > 1 ? 2 : 1)>(call, round, *weights, g * call.queries, column, n);
-      }
-    }
-  }
-
-  // out += each group's sum of weight * bias, in all of its dims.
-  HF_INLINE void AddBiases(const ValueCall& call) {
-    for (int q = 0; q < call.queries; ++q) {
-      float* to = call.out + q * call.out_stride;
-      for (int c = 0, g = 0; g < call.groups; ++g) {
-        // + 0: a sum of -0 (an underflow) must not differ from the same sum beside rows of weight 0.
-        const F32x16 bias = Set(HSum(Load(call.bias_sums + (q * call.groups + g) * 16)) + 0.0f);
-        const int end =
-            (g + 1) * call.group_columns < call.columns ? (g + 1) * call.group_columns : call.columns;
-        for (; c < end; ++c) Store(to + c * 16, Add(Load(to + c * 16), bias));
+        Columns<kNarrow>(call, round, *weights, slot, column, n);
       }
     }
   }
@@ -332,11 +354,10 @@ struct PackedValues {
                             columns,
                             groups == 1 ? columns : PackedGroupDims(kShape, format) / kVectorDims,
                             VScalesAt(kBits, format.dim)};
-    for (int q = 0; q < queries; ++q) {
-      for (int c = 0; c < columns; ++c) Store(out + q * out_stride + c * 16, Zero());
-    }
-    if constexpr (Format::kValueBias) {
-      for (int i = 0; i < queries * groups; ++i) Store(bias_sums + i * 16, Zero());
+    if (tiles.begin >= tiles.end) {
+      for (int q = 0; q < queries; ++q) {
+        for (int c = 0; c < columns; ++c) Store(out + q * out_stride + c * 16, Zero());
+      }
     }
     // A round's largest weights, a long chain, are looked for while the dots of the one before are under way.
     const int round_groups = kPackedBatch / queries;
@@ -346,14 +367,14 @@ struct PackedValues {
       for (int g = 0; g < groups; g += round_groups, ++n) {
         const Round round = {first, first < tiles.begin ? tiles.begin : first,
                              first + kStretchTiles < tiles.end ? first + kStretchTiles : tiles.end, g,
-                             groups - g < round_groups ? groups - g : round_groups};
+                             groups - g < round_groups ? groups - g : round_groups, first <= tiles.begin,
+                             first + kStretchTiles >= tiles.end};
         Measure(call, round, &rounds[n % 2]);
         if (n > 0) AddDots(call, before, &rounds[(n - 1) % 2]);
         before = round;
       }
     }
     if (n > 0) AddDots(call, before, &rounds[(n - 1) % 2]);
-    if constexpr (Format::kValueBias) AddBiases(call);
   }
 
   static void Accumulate(const float* weights, int queries, int dim, RowFormat row, const ChunkTiles& tiles,

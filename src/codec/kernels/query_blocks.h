@@ -42,6 +42,13 @@ HF_INLINE void ForQueryBlocks(int queries, Args... args) {
   }
 }
 
+// The same address, of which the compiler knows nothing: it kept one register a constant offset of it otherwise, more
+// than there are.
+HF_INLINE const std::byte* Opaque(const std::byte* p) {
+  __asm__("" : "+r"(p));
+  return p;
+}
+
 // The tile that is read `ahead` tiles after tile i of the chunk, for prefetching; tile i where that is
 // unknown.
 HF_INLINE const std::byte* TileAhead(const ChunkTiles& tiles, int i, int ahead) {
