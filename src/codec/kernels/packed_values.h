@@ -53,27 +53,47 @@ struct RoundWeights {
   alignas(64) float bias[16];  // of the chunk so far: weight * bias, by slot; set in its last stretch
 };
 
-// Which part of the sums a round is.
-struct Round {
-  int stretch;  // its first tile, a multiple of kStretchTiles
-  int begin;    // its tiles that are given
+// Tiles whose weights are quantised together.
+struct Stretch {
+  int row;    // its first of the chunk
+  int begin;  // its tiles that are given
   int end;
-  int group;  // its first group of dims
-  int groups;
   bool first;  // of the chunk's stretches
   bool last;
+  const std::byte* tile[kStretchTiles];
+  const std::byte* ahead[kStretchTiles];  // what to ask for beside each
+
+  HF_INLINE Stretch Of(const ChunkTiles& tiles, int number, int tiles_ahead) {
+    const int at = number * kStretchTiles;
+    Stretch s;
+    s.row = at * kTileRows;
+    s.begin = tiles.begin > at ? tiles.begin - at : 0;
+    s.end = tiles.end - at < kStretchTiles ? tiles.end - at : kStretchTiles;
+    s.first = at <= tiles.begin;
+    s.last = at + kStretchTiles >= tiles.end;
+    for (int t = s.begin; t < s.end; ++t) {
+      s.tile[t] = tiles.tile[at + t];
+      s.ahead[t] = TileAhead(tiles, at + t, tiles_ahead);
+    }
+    return s;
+  }
+};
+
+// Which part of the sums a round is.
+struct Round {
+  const Stretch* stretch;
+  int group;  // its first group of dims
+  int groups;
 };
 
 // One call, for a batch of queries, and what follows from its shape.
 struct ValueCall {
   const float* weights;
   int queries;
-  const ChunkTiles* tiles;
   RowFormat format;
   float* out;
   int64_t out_stride;
   float* bias_sums;  // [groups][queries][16], where the format has biases
-  int groups;
   int columns;
   int group_columns;
   int scales_at;
@@ -98,54 +118,75 @@ struct PackedValues {
 
   // ---- Weights
 
-  // Weights times their scales, for a group of dims of a stretch and all queries, to slots from `slot` on.
-  template <bool kWhole>
-  HF_INLINE void Scale(const ValueCall& call, const Round& round, int group, int slot, Weights* to) {
+  HF_INLINE PackedTerms TermsAt(const std::byte* at) {
+    return Format::Terms(LoadF16(at), kShape.bias ? LoadF16(at + kPackedScaleBytes) : Zero());
+  }
+
+  HF_INLINE void StoreBias(const ValueCall& call, const Stretch& stretch, int group, int q, F32x16 bias) {
+    float* sum = call.bias_sums + (group * call.queries + q) * 16;
+    Store(sum, stretch.first ? bias : Add(Load(sum), bias));
+  }
+
+  // Weights times their scales, for a group of dims of a whole stretch and all queries, to slots from `slot` on.
+  HF_INLINE void Scale(const ValueCall& call, const Stretch& stretch, int group, int slot, Weights* to) {
     PackedTerms terms[kStretchTiles];
-    bool given[kStretchTiles];
     const int scale_at = call.scales_at + group * PackedGroupBytes(kShape);
 #pragma GCC unroll 8
     for (int t = 0; t < kStretchTiles; ++t) {
-      const int i = round.stretch + t;
-      given[t] = kWhole || (i >= round.begin && i < round.end);
-      terms[t] = {Zero(), Zero()};
-      if (!given[t]) continue;
-      const std::byte* at = call.tiles->tile[i] + scale_at;
-      terms[t] = Format::Terms(LoadF16(at), kShape.bias ? LoadF16(at + kPackedScaleBytes) : Zero());
-      Prefetch(TileAhead(*call.tiles, i, kTilesAhead) + scale_at);
+      terms[t] = TermsAt(stretch.tile[t] + scale_at);
+      Prefetch(stretch.ahead[t] + scale_at);
     }
     for (int q = 0; q < call.queries; ++q) {
-      const float* w = call.weights + q * kChunkRows + round.stretch * kTileRows;
+      const float* w = call.weights + q * kChunkRows + stretch.row;
       F32x16 most = Zero();
       F32x16 bias = Zero();
 #pragma GCC unroll 8
       for (int t = 0; t < kStretchTiles; ++t) {
+        const F32x16 p = Load(w + t * kTileRows);
+        const F32x16 scaled = Mul(p, terms[t].scale);
+        most = Max(most, scaled);
+        if (Format::kValueBias) bias = Fma(p, terms[t].bias, bias);
+        Store(to->scaled[slot + q][t], scaled);
+      }
+      Store(to->most[slot + q], most);
+      if constexpr (Format::kValueBias) StoreBias(call, stretch, group, q, bias);
+    }
+  }
+
+  // The same of a stretch that is not whole: rows that are not given weigh 0.
+  HF_NOINLINE static void ScalePart(const ValueCall* call, const Stretch* stretch, int group, int slot,
+                                    Weights* to) {
+    const int scale_at = call->scales_at + group * PackedGroupBytes(kShape);
+    for (int q = 0; q < call->queries; ++q) {
+      const float* w = call->weights + q * kChunkRows + stretch->row;
+      F32x16 most = Zero();
+      F32x16 bias = Zero();
+      for (int t = 0; t < kStretchTiles; ++t) {
         F32x16 scaled = Zero();
-        if (given[t]) {
+        if (t >= stretch->begin && t < stretch->end) {
+          const PackedTerms terms = TermsAt(stretch->tile[t] + scale_at);
           const F32x16 p = Load(w + t * kTileRows);
-          scaled = Mul(p, terms[t].scale);
+          scaled = Mul(p, terms.scale);
           most = Max(most, scaled);
-          if (Format::kValueBias) bias = Fma(p, terms[t].bias, bias);
+          if (Format::kValueBias) bias = Fma(p, terms.bias, bias);
         }
         Store(to->scaled[slot + q][t], scaled);
       }
       Store(to->most[slot + q], most);
-      if constexpr (Format::kValueBias) {
-        float* sum = call.bias_sums + (group * call.queries + q) * 16;
-        Store(sum, round.first ? bias : Add(Load(sum), bias));
-      }
+      if constexpr (Format::kValueBias) StoreBias(*call, *stretch, group, q, bias);
     }
   }
 
   // A round's weights and the steps of their levels.
   HF_INLINE void Measure(const ValueCall& call, const Round& round, Weights* to) {
     const int slots = round.groups * call.queries;
-    const bool whole = round.end - round.begin == kStretchTiles;
+    const Stretch& stretch = *round.stretch;
+    const bool whole = stretch.end - stretch.begin == kStretchTiles;
     for (int g = 0; g < round.groups; ++g) {
       if (whole) {
-        Scale<true>(call, round, round.group + g, g * call.queries, to);
+        Scale(call, stretch, round.group + g, g * call.queries, to);
       } else {
-        Scale<false>(call, round, round.group + g, g * call.queries, to);
+        ScalePart(&call, &stretch, round.group + g, g * call.queries, to);
       }
     }
     for (int i = slots; i < kPackedBatch; ++i) Store(to->most[i], Zero());
@@ -157,7 +198,7 @@ struct PackedValues {
     Store(to->inverse, SelectLess(largest, tiny, Zero(), Div(Set(kLevels), Max(largest, tiny))));
     Store(to->scale, SelectLess(largest, tiny, Zero(), Mul(largest, Set(kLevelUnit / kLevels))));
     if constexpr (Format::kValueBias) {
-      if (round.last) {
+      if (stretch.last) {
         F32x16 sums[kPackedBatch];
 #pragma GCC unroll 8
         for (int i = 0; i < kPackedBatch; ++i) {
@@ -256,9 +297,10 @@ struct PackedValues {
 #pragma GCC unroll 4
         for (int n = 0; n < N; ++n) hi[q][n] = lo[q][n] = IZero();
       }
-      for (int i = round->begin; i < round->end; ++i) {
-        const std::byte* upper_at = call->tiles->tile[i] + upper_offset;
-        const std::byte* lower_at = call->tiles->tile[i] + lower_offset;
+      const Stretch& stretch = *round->stretch;
+      for (int t = stretch.begin; t < stretch.end; ++t) {
+        const std::byte* upper_at = stretch.tile[t] + upper_offset;
+        const std::byte* lower_at = stretch.tile[t] + lower_offset;
         B8x64 upper[N];
         B8x64 lower[N];
 #pragma GCC unroll 4
@@ -267,7 +309,7 @@ struct PackedValues {
               P::kHasLower ? BLoad(lower_at + VColumnAt(P::kHasLower ? P::kLowerBits : 8, n)) : B8x64{};
         }
         if (ask) {
-          const std::byte* next = Opaque(TileAhead(*call->tiles, i, kTilesAhead) + upper_offset);
+          const std::byte* next = Opaque(stretch.ahead[t] + upper_offset);
 #pragma GCC unroll 16
           for (int j = 0; j < N * P::kColumnVectors; ++j) Prefetch(next + j * 64);
           if constexpr (P::kHasLower) {
@@ -276,9 +318,8 @@ struct PackedValues {
             for (int n = 0; n < N; n += 2 / P::kLowerBits) Prefetch(next + VColumnAt(P::kLowerBits, n));
           }
         }
-        const unsigned in_stretch = static_cast<unsigned>(i - round->stretch);
-        const unsigned pack = in_stretch / kPackTiles;
-        const unsigned at = in_stretch % kPackTiles * 4;
+        const unsigned pack = static_cast<unsigned>(t) / kPackTiles;
+        const unsigned at = static_cast<unsigned>(t) % kPackTiles * 4;
         Quads<Q, 0>(upper_at, lower, upper, column % 2 == 1, levels,
                     weights->level[0][slot + first][pack] + at,
                     weights->level[kPlanes - 1][slot + first][pack] + at, GroupStep(*call), hi, lo);
@@ -292,9 +333,9 @@ struct PackedValues {
           const F32x16 scale = Set(weights->scale[weight_slot]);
           F32x16 dot = ToF32(hi[q][n]);
           if constexpr (kPlanes == 2) dot = Fma(dot, Set(256.0f), ToF32(lo[q][n]));
-          F32x16 sum = Fma(dot, scale, round->first ? Zero() : Load(to + n * 16));
+          F32x16 sum = Fma(dot, scale, stretch.first ? Zero() : Load(to + n * 16));
           if constexpr (Format::kValueBias) {
-            if (round->last) sum = Add(sum, Set(weights->bias[weight_slot]));
+            if (stretch.last) sum = Add(sum, Set(weights->bias[weight_slot]));
           }
           Store(to + n * 16, sum);
         }
@@ -339,18 +380,17 @@ struct PackedValues {
 
   static void AccumulateBatch(const float* weights, int queries, RowFormat format, const ChunkTiles& tiles,
                               float* out, int64_t out_stride) {
-    Weights rounds[2];
+    Weights weights_of[2];
+    Stretch stretches[kChunkTiles / kStretchTiles];
     alignas(64) float bias_sums[Format::kValueBias ? kPackedBatch * kMostPackedGroups * 16 : 16];
     const int groups = PackedGroups(kShape, format);
     const int columns = VColumns(format.dim);
     const ValueCall call = {weights,
                             queries,
-                            &tiles,
                             format,
                             out,
                             out_stride,
                             bias_sums,
-                            groups,
                             columns,
                             groups == 1 ? columns : PackedGroupDims(kShape, format) / kVectorDims,
                             VScalesAt(kBits, format.dim)};
@@ -358,23 +398,27 @@ struct PackedValues {
       for (int q = 0; q < queries; ++q) {
         for (int c = 0; c < columns; ++c) Store(out + q * out_stride + c * 16, Zero());
       }
+      return;
     }
+    const int begin = tiles.begin / kStretchTiles;
+    const int end = (tiles.end + kStretchTiles - 1) / kStretchTiles;
+    for (int i = begin; i < end; ++i) stretches[i] = Stretch::Of(tiles, i, kTilesAhead);
     // A round's largest weights, a long chain, are looked for while the dots of the one before are under way.
     const int round_groups = kPackedBatch / queries;
-    Round before = {};
-    int n = 0;
-    for (int first = tiles.begin / kStretchTiles * kStretchTiles; first < tiles.end; first += kStretchTiles) {
-      for (int g = 0; g < groups; g += round_groups, ++n) {
-        const Round round = {first, first < tiles.begin ? tiles.begin : first,
-                             first + kStretchTiles < tiles.end ? first + kStretchTiles : tiles.end, g,
-                             groups - g < round_groups ? groups - g : round_groups, first <= tiles.begin,
-                             first + kStretchTiles >= tiles.end};
-        Measure(call, round, &rounds[n % 2]);
-        if (n > 0) AddDots(call, before, &rounds[(n - 1) % 2]);
-        before = round;
+    Round now = {&stretches[begin], 0, 0};
+    Round before = now;
+    for (int n = 0;; ++n) {
+      const bool more = now.stretch < stretches + end;
+      if (more) {
+        now.groups = groups - now.group < round_groups ? groups - now.group : round_groups;
+        Measure(call, now, &weights_of[n % 2]);
       }
+      if (n > 0) AddDots(call, before, &weights_of[(n - 1) % 2]);
+      if (!more) break;
+      before = now;
+      now.group += now.groups;
+      if (now.group == groups) now = {now.stretch + 1, 0, 0};
     }
-    if (n > 0) AddDots(call, before, &rounds[(n - 1) % 2]);
   }
 
   static void Accumulate(const float* weights, int queries, int dim, RowFormat row, const ChunkTiles& tiles,
