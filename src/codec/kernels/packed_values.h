@@ -368,7 +368,8 @@ struct PackedValues {
       const int slot = g * call.queries;
       // Two groups at once where one alone has too few sums to keep the dots busy.
       if (kWide == 4 && wide && n == 2 && left >= 4 && g + 1 < round.groups) {
-        ForQueryBlocks<Block<kWide, kNarrow>, MostQueries(kWide)>(call.queries, &call, &round, weights, slot, column);
+        ForQueryBlocks<Block<kWide, kNarrow>, MostQueries(kWide)>(call.queries, &call, &round, weights, slot,
+                                                                  column);
         ++g;
       } else if (wide) {
         Columns<kWide>(call, round, *weights, slot, column, n);
