@@ -165,11 +165,11 @@ struct PackedKeys {
 #pragma GCC unroll 16
       for (int t = 0; t < T; ++t) {
         tile[t] = tiles.tile[i + t];
-        next[t] = TileAhead(tiles, i + t, PackedTilesAhead(kBits));
+        next[t] = TileAhead(tiles, i + t, kPackedTilesAhead);
 #pragma GCC unroll 16
         for (int q = 0; q < Q; ++q) sum[t][q] = Zero();
       }
-      AskInOrder<T, true> ask(next, scales_at + groups * PackedGroupBytes(kShape));
+      AskInOrder<T, AskFar(kBits)> ask(next, scales_at + groups * PackedGroupBytes(kShape));
       const std::byte* planes = prepared + LevelsAt(format);
       for (int g = 0, u = 0; g < groups; ++g) {
         I32x16 hi[T][Q];

@@ -107,6 +107,7 @@ struct PackedValues {
   static constexpr float kLevels = kPlanes == 1 ? kOnePlaneWeightLevels : kTwoPlaneWeightLevels;
   // Levels without a table are read from the top of a byte.
   static constexpr float kLevelUnit = Format::kTable ? 1.0f : 1.0f / static_cast<float>(1 << (8 - kBits));
+  static constexpr bool kFar = AskFar(kBits);
   // Queries of a block of N columns of dims.
   static constexpr int MostQueries(int n) {
     const int fit = kPackedValueAccumulators / kPlanes / n;
@@ -133,7 +134,7 @@ struct PackedValues {
 #pragma GCC unroll 8
     for (int t = 0; t < kStretchTiles; ++t) {
       terms[t] = TermsAt(stretch.tile[t] + scale_at);
-      PrefetchFar(stretch.ahead[t] + scale_at);
+      Ask<kFar>(stretch.ahead[t] + scale_at);
     }
     for (int q = 0; q < call.queries; ++q) {
       const float* w = call.weights + q * kChunkRows + stretch.row;
@@ -310,11 +311,11 @@ struct PackedValues {
         if (ask) {
           const std::byte* next = Opaque(stretch.ahead[t] + upper_offset);
 #pragma GCC unroll 16
-          for (int j = 0; j < N * P::kColumnVectors; ++j) PrefetchFar(next + j * 64);
+          for (int j = 0; j < N * P::kColumnVectors; ++j) Ask<kFar>(next + j * 64);
           if constexpr (P::kHasLower) {
             next = Opaque(next + (lower_offset - upper_offset));
 #pragma GCC unroll 4
-            for (int n = 0; n < N; n += 2 / P::kLowerBits) PrefetchFar(next + VColumnAt(P::kLowerBits, n));
+            for (int n = 0; n < N; n += 2 / P::kLowerBits) Ask<kFar>(next + VColumnAt(P::kLowerBits, n));
           }
         }
         const unsigned pack = static_cast<unsigned>(t) / kPackTiles;
@@ -402,7 +403,7 @@ struct PackedValues {
     }
     const int begin = tiles.begin / kStretchTiles;
     const int end = (tiles.end + kStretchTiles - 1) / kStretchTiles;
-    for (int i = begin; i < end; ++i) stretches[i] = Stretch::Of(tiles, i, PackedTilesAhead(kBits));
+    for (int i = begin; i < end; ++i) stretches[i] = Stretch::Of(tiles, i, kPackedTilesAhead);
     // A round's largest weights, a long chain, are looked for while the dots of the one before are under way.
     const int round_groups = kPackedBatch / queries;
     Round now = {&stretches[begin], 0, 0};

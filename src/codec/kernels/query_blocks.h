@@ -63,6 +63,15 @@ HF_INLINE void PrefetchFar(const std::byte* p) {
   __builtin_prefetch(p, 0, 2);
 }
 
+template <bool far>
+HF_INLINE void Ask(const std::byte* p) {
+  if constexpr (far) {
+    PrefetchFar(p);
+  } else {
+    Prefetch(p);
+  }
+}
+
 // Asks for T tiles ahead, T lines at a time, one tile after the other as they lie in memory: the hardware
 // follows one stream a page.
 template <int T, bool far>
@@ -76,13 +85,7 @@ struct AskInOrder {
       : tile(tiles), at(tiles[0]), end(tiles[0] + tile_bytes), bytes(tile_bytes) {}
   HF_MEMBER void Lines() {
 #pragma GCC unroll 16
-    for (int j = 0; j < T; ++j) {
-      if (far) {
-        PrefetchFar(at + j * 64);
-      } else {
-        Prefetch(at + j * 64);
-      }
-    }
+    for (int j = 0; j < T; ++j) Ask<far>(at + j * 64);
     at += T * 64;
     if (T > 1 && at >= end && done + 1 < T) {
       ++done;
