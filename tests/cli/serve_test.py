@@ -18,8 +18,8 @@ from cli_test import MODEL, PROGRAM, run, run_json
 class Serving:
     """A running server; its standard error is read up to the line that says where it listens."""
 
-    def __init__(self, *arguments):
-        self.process = subprocess.Popen([PROGRAM, "serve", "-m", MODEL, "--port", "0", "-c", "128", "-t", "1", *arguments],
+    def __init__(self, *arguments, model=MODEL, context=128):
+        self.process = subprocess.Popen([PROGRAM, "serve", "-m", model, "--port", "0", "-c", str(context), "-t", "1", *arguments],
                                         stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
         for line in self.process.stderr:
             found = re.match(r"listening on (http://\S+)$", line)
