@@ -2,6 +2,7 @@
 #include <boost/asio/as_tuple.hpp>
 #include <boost/asio/co_spawn.hpp>
 #include <boost/asio/use_awaitable.hpp>
+#include <boost/beast/core/string.hpp>
 #include <chrono>
 #include <functional>
 #include <memory>
@@ -34,6 +35,27 @@ struct Admitted {
   Tenant tenant;
   bool is_head = false, keep_alive = false, is_http_1_0 = false;
 };
+
+// What a head may not be, whatever it asks for.
+std::optional<ApiError> CheckHead(const RequestReader& reader) {
+  const size_t hosts = reader.count(http::field::host);
+  if (hosts > 1 || (hosts == 0 && !reader.is_http_1_0())) {
+    return ApiError{400, "request: " + std::to_string(hosts) + " Host headers, one is needed", "",
+                    "bad_http"};
+  }
+  const std::string transfer = reader.Header(http::field::transfer_encoding);
+  if (!transfer.empty() && !boost::beast::iequals(transfer, "chunked")) {
+    return ApiError{
+        501, "request body: Transfer-Encoding " + transfer.substr(0, 80) + ", only chunked is supported", "",
+        "unsupported"};
+  }
+  const std::string encoding = reader.Header(http::field::content_encoding);
+  if (!encoding.empty() && !boost::beast::iequals(encoding, "identity")) {
+    return ApiError{415, "request body: Content-Encoding " + encoding.substr(0, 80) + " is not supported", "",
+                    "unsupported"};
+  }
+  return std::nullopt;
+}
 
 class Connection : public OpenConnection {
  public:
@@ -132,6 +154,7 @@ std::optional<HttpAnswer> Connection::Refuse(const RequestReader& reader, Admitt
   how->is_head = reader.method() == "HEAD";
   how->keep_alive = reader.keep_alive() && !state_.draining;
   how->is_http_1_0 = reader.is_http_1_0();
+  if (const auto error = CheckHead(reader); error.has_value()) return ErrorAnswer(*error);
   auto found = FindRoute(reader.method(), reader.target());
   if (auto* none = std::get_if<NoRoute>(&found); none != nullptr) {
     HttpAnswer answer = ErrorAnswer(none->error);
@@ -140,12 +163,16 @@ std::optional<HttpAnswer> Connection::Refuse(const RequestReader& reader, Admitt
   }
   how->route = std::move(std::get<Route>(found));
   const Access access = how->route.access;
-  const std::string origin = reader.Header(http::field::origin);
-  if (!IsOwnOrigin(origin, reader.Header(http::field::host)) && access != Access::kAnyone &&
-      state_.keys.open()) {
-    return ErrorAnswer(
-        {403, "request: from another site's page (Origin " + origin.substr(0, 80) + "), needs an API key", "",
-         "cross_origin"});
+  if (access != Access::kAnyone && state_.keys.open()) {
+    const std::string origin = reader.Header(http::field::origin);
+    const std::string host = reader.Header(http::field::host);
+    const std::string from = !IsOwnOrigin(origin, host) ? "Origin " + origin.substr(0, 80)
+                             : !IsLocalHost(host)       ? "Host " + host.substr(0, 80)
+                                                        : "";
+    if (!from.empty()) {
+      return ErrorAnswer(
+          {403, "request: from another site's page (" + from + "), needs an API key", "", "cross_origin"});
+    }
   }
   if (access == Access::kAnyone) return std::nullopt;
   const auto tenant = state_.keys.Find(reader.Header(http::field::authorization));
