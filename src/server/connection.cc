@@ -1,6 +1,7 @@
 // One client's connection: a coroutine that reads a request, answers it, and reads the next.
 #include <boost/asio/as_tuple.hpp>
 #include <boost/asio/co_spawn.hpp>
+#include <boost/asio/post.hpp>
 #include <boost/asio/use_awaitable.hpp>
 #include <boost/beast/core/string.hpp>
 #include <chrono>
@@ -25,8 +26,8 @@ namespace http = boost::beast::http;
 
 constexpr size_t kReadAheadLimit = 64 << 10;  // of pipelined requests, besides a head
 constexpr size_t kWriteBytes = 64 << 10;      // taken from the engine for one client at a time
-constexpr size_t kInlineBodyBytes =
-    16 << 10;  // parsed and tokenised on the I/O thread: well under a millisecond
+// Parsed and tokenised, or written as JSON, on the I/O thread: well under a millisecond.
+constexpr size_t kInlineBodyBytes = 16 << 10;
 constexpr int kGatherEvents = 256;
 
 // What the head of a request came to.
@@ -262,11 +263,16 @@ asio::awaitable<bool> Connection::Respond(Answer& answer, Admitted how) {
   if (answer.is_stream()) co_return co_await Stream(answer, how);
   while (!answer.done()) {
     if (stream_->left() || stream_->aborted()) co_return false;
-    if (!answer.Gather(kGatherEvents) && !answer.done()) co_await stream_->WaitForWake();
+    if (!answer.Gather(kGatherEvents) && !answer.done()) {
+      co_await stream_->WaitForWake();
+    } else {
+      co_await asio::post(stream_->socket().get_executor(), asio::use_awaitable);  // others have their turn
+    }
   }
   if (answer.error().has_value()) co_return co_await SendError(*answer.error(), how);
+  std::function<std::string()> write = [&answer] { return answer.Body(); };
   HttpAnswer body;
-  body.body = answer.Body();
+  body.body = co_await Work<std::string>(answer.body_bytes(), std::move(write));
   co_return co_await Send(std::move(body), how);
 }
 
@@ -274,7 +280,8 @@ asio::awaitable<bool> Connection::Stream(Answer& answer, Admitted how) {
   bool begun = false;
   while (true) {
     if (stream_->left() || stream_->aborted()) co_return false;
-    std::string events = answer.TakeStream(kWriteBytes);
+    std::function<std::string()> take = [&answer] { return answer.TakeStream(kWriteBytes); };
+    std::string events = co_await Work<std::string>(answer.prompt_bytes(), std::move(take));
     // What fails before anything was sent is an error like any other.
     if (!begun && answer.error().has_value()) co_return co_await SendError(*answer.error(), how);
     if (events.empty() && answer.done()) break;

@@ -111,6 +111,29 @@ class Serve(unittest.TestCase):
             self.assertEqual("".join(c["choices"][0]["text"] for c in chunks), plain)
             self.assertIn("holdfast", chunks[-1])
 
+    def test_an_echo_with_logprobs_has_the_prompts_and_they_are_those_of_an_answer(self):
+        with Serving() as server:
+            prompt = [3 + i % 20 for i in range(60)]
+            answer = server.complete(prompt=prompt, max_tokens=9, logprobs=2, ignore_eos=True)["choices"][0]["logprobs"]
+            drawn = json.loads(server.ask("/tokenize", {"content": "a"}))["tokens"]
+            self.assertEqual(len(drawn), 1)
+            for more in (drawn, [7, 200, 11]):
+                whole = server.complete(prompt=prompt + more, max_tokens=0, logprobs=2, echo=True)
+                self.assertEqual(whole["usage"]["completion_tokens"], 0)
+                self.assertEqual(whole["usage"]["prompt_tokens_details"]["cached_tokens"], 0)
+                self.assertEqual(whole["holdfast"]["miss"]["cause"], "disabled")
+                logprobs = whole["choices"][0]["logprobs"]
+                for key in ("tokens", "token_logprobs", "top_logprobs", "text_offset"):
+                    self.assertEqual(len(logprobs[key]), 60 + len(more))
+                self.assertIsNone(logprobs["token_logprobs"][0])
+                # The likeliest two after the 60 tokens, whether they are echoed or answered, to the bit.
+                for name, value in answer["top_logprobs"][0].items():
+                    self.assertEqual(logprobs["top_logprobs"][60][name], value)
+            cold = server.complete(prompt=prompt + drawn, max_tokens=0, logprobs=2, echo=True)["choices"]
+            warm = server.complete(prompt=prompt + drawn, max_tokens=3, logprobs=2, echo=True)["choices"]
+            self.assertEqual(warm[0]["logprobs"]["token_logprobs"][:61], cold[0]["logprobs"]["token_logprobs"])
+            self.assertEqual(server.complete(prompt=prompt + drawn)["usage"]["prompt_tokens_details"]["cached_tokens"], 60)
+
     def test_tenants_do_not_share_and_only_the_first_key_sees_the_pool(self):
         with tempfile.TemporaryDirectory() as folder:
             keys = pathlib.Path(folder, "keys")
