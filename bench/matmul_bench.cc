@@ -43,7 +43,7 @@ void BM_MatMul(benchmark::State& state, DType type, int64_t outputs, int64_t col
   const int64_t rows = state.range(0);
   const auto data = Weights(type, outputs, cols);
   const auto packed_bytes = static_cast<int64_t>(data.size());
-  const int64_t copies = rows > 1 ? 2 : std::max<int64_t>(1, kCycledBytes / packed_bytes);
+  const int64_t copies = rows > 16 ? 2 : std::max<int64_t>(1, kCycledBytes / packed_bytes);
   std::vector<PackedMatrix> matrices;
   for (int64_t i = 0; i < copies; ++i) {
     auto packed = PackedMatrix::Pack(type, data, outputs, cols, false, Pool());

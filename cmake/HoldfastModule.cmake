@@ -33,7 +33,7 @@ else()
 endif()
 set(HOLDFAST_ISA_FLAGS_scalar "")
 
-# With a sanitizer's checks in every loop, the optimiser takes minutes for a kernel at -O3, and seconds at -O1.
+# With a sanitizer's checks in every loop, the optimiser takes minutes for a file at -O2 and more, and seconds at -O1.
 if(HOLDFAST_SANITIZE)
   set(HOLDFAST_KERNEL_OPTIMISATION -O1)
 else()
@@ -48,7 +48,7 @@ function(holdfast_compile_settings target)
     -fno-math-errno -ffp-contract=off)
   # What a kernel fuses it fuses by name (Fma); elsewhere contraction would make rounding depend on inlining.
   if(HOLDFAST_SANITIZE)
-    target_compile_options(${target} PUBLIC -fsanitize=${HOLDFAST_SANITIZE} -fno-omit-frame-pointer -g)
+    target_compile_options(${target} PUBLIC -fsanitize=${HOLDFAST_SANITIZE} -fno-omit-frame-pointer -O1 -g1)
     target_link_options(${target} PUBLIC -fsanitize=${HOLDFAST_SANITIZE})
   endif()
   set_target_properties(${target} PROPERTIES POSITION_INDEPENDENT_CODE ON)

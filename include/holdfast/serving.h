@@ -47,6 +47,9 @@ struct ServingRequest {
   // -1: no log probabilities. n >= 0: of each token drawn and of the n most probable ones, over the whole vocabulary,
   // before penalties, temperature and cuts.
   int top_logprobs = -1;
+  // Those of the prompt's tokens too, but for the first, with as many others as top_logprobs says (at least 0). Nothing
+  // stored is reused then: they need every position's logits.
+  bool prompt_logprobs = false;
   int64_t deadline_ms =
       0;  // from Submit; a request that is not finished by then ends with kCancelled. 0: none
 };
@@ -56,6 +59,12 @@ inline constexpr int kMaxTopLogprobs = 20;
 struct TokenLogprob {
   int32_t token = -1;
   float logprob = 0.0f;
+};
+
+// Of one position: its token, and the most probable ones, descending.
+struct PositionLogprobs {
+  TokenLogprob token;
+  std::vector<TokenLogprob> top;
 };
 
 struct ServingEvent {
@@ -80,6 +89,9 @@ class ServedRequest {
   virtual void Cancel() = 0;            // thread-safe
   virtual Receipt receipt() const = 0;  // complete once an event was handed out
   virtual int64_t completion_tokens() const = 0;
+  // Of the prompt's second token and those that follow: what is known and was not taken yet; all of it once an event was
+  // handed out. Empty unless prompt_logprobs was asked for.
+  virtual std::vector<PositionLogprobs> TakePromptLogprobs() = 0;
 };
 
 enum class SequenceState : uint8_t { kQueued, kWaitingForPrefix, kPrefill, kDecode, kPreempted };

@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "cli/commands.h"
+#include "cli/descriptor_limit.h"
 #include "cli/progress.h"
 #include "holdfast/load_generator.h"
 
@@ -62,6 +63,7 @@ Status Run(const BenchServe& b) {
     return WrongCommandLine("--shared-tokens " + std::to_string(load.shared_tokens) +
                             ": must be at most --prompt-tokens, " + std::to_string(load.prompt_tokens));
   }
+  RaiseDescriptorLimit();
   Result<LoadFigures> figures = Status(StatusCode::kInternal, "bench serve: not run");
   {
     ProgressBar bar("requests");

@@ -1,6 +1,5 @@
 // serve: OpenAI's API over HTTP, many requests on one model and one budget.
 #include <signal.h>
-#include <sys/resource.h>
 
 #include <atomic>
 #include <cmath>
@@ -8,6 +7,7 @@
 #include <utility>
 
 #include "cli/commands.h"
+#include "cli/descriptor_limit.h"
 #include "cli/size.h"
 #include "holdfast/server.h"
 
@@ -47,14 +47,6 @@ class StopOnSignal {
   StopOnSignal(const StopOnSignal&) = delete;
   StopOnSignal& operator=(const StopOnSignal&) = delete;
 };
-
-// A descriptor a connection: as many as the system lets this process have.
-void RaiseDescriptorLimit() {
-  rlimit limit = {};
-  if (getrlimit(RLIMIT_NOFILE, &limit) != 0) return;
-  limit.rlim_cur = limit.rlim_max;
-  static_cast<void>(setrlimit(RLIMIT_NOFILE, &limit));
-}
 
 // Bytes, or `2048tokens`.
 Status ParseBudget(const std::string& text, ServingOptions* options) {

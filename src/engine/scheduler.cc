@@ -104,6 +104,7 @@ Result<RequestId> Scheduler::Submit(ScheduledRequest request, int64_t) {
   added.max_tokens = request.max_tokens;
   added.identity = std::move(request.identity);
   added.deadline = request.deadline;
+  added.reuses = request.reuses;
   added.limit = request.max_tokens < 0 ? state_->longest : prompt_tokens + answer_tokens;
   state_->waiting[id] = &added;
   return id;

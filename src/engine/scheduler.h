@@ -30,6 +30,7 @@ struct ScheduledRequest {
   int64_t max_tokens = 0;       // of the answer; < 0: as many as context and budget take
   PrefixIdentity identity;
   int64_t deadline = 0;  // absolute; 0: none
+  bool reuses = true;    // as OpenRequest
 };
 
 // One request's part of a step: input(id) are its tokens.

@@ -90,7 +90,8 @@ OpenRequest Scheduler::State::Opening(const Request& request) const {
   const int64_t liability = std::max<int64_t>(0, options.decode_liability_tokens);
   return {.tokens = request.tokens,
           .reserve_tokens = std::max(tokens, std::min(request.limit, tokens + liability)),
-          .identity = request.identity};
+          .identity = request.identity,
+          .reuses = request.reuses};
 }
 
 bool Scheduler::State::Start(Request& request, int64_t now) {
@@ -124,7 +125,7 @@ bool Scheduler::State::Start(Request& request, int64_t now) {
 // Whether a running request computes at this moment what this one begins with. Only for older ones: so no two wait for
 // each other, and whoever was let past does not come back as one to wait for.
 bool Scheduler::State::WaitsForPrefix(Request& request) {
-  if (!pool.shares_prefixes()) return false;
+  if (!pool.shares_prefixes() || !request.reuses) return false;
   const auto computes = [](const Request& leader, int64_t tokens) {
     return leader.running && !leader.input_done && leader.published < tokens;
   };

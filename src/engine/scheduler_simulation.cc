@@ -178,6 +178,7 @@ void Simulation::Invent() {
     if (world_.deadline_one_in > 0 && dice_.OneIn(world_.deadline_one_in)) {
       request.asked.deadline = request.arrives + dice_.Between(1, 80);
     }
+    request.asked.reuses = !dice_.OneIn(8);
     request.may_be_cut = request.quits >= 0 || request.asked.deadline != 0;
     requests_.push_back(std::move(request));
   }

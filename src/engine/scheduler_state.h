@@ -17,6 +17,7 @@ struct Request {
   int64_t max_tokens = 0;
   PrefixIdentity identity;
   int64_t deadline = 0;
+  bool reuses = true;
   int64_t limit = 0;  // the length that it may need at most
 
   bool cancelled = false;

@@ -40,6 +40,7 @@ class ServedRequestState final : public ServedRequest {
   void Cancel() override;
   Receipt receipt() const override { return channel_->receipt(); }
   int64_t completion_tokens() const override { return completion_tokens_; }
+  std::vector<PositionLogprobs> TakePromptLogprobs() override { return channel_->TakePromptLogprobs(); }
 
  private:
   ServingEvent EventOf(DrawnToken drawn);

@@ -20,6 +20,16 @@ void RequestChannel::SetReceipt(const Receipt& receipt) {
   receipt_ = receipt;
 }
 
+void RequestChannel::AddPromptLogprobs(PositionLogprobs position) {
+  const std::lock_guard lock(mutex_);
+  if (!detached_) prompt_.push_back(std::move(position));
+}
+
+std::vector<PositionLogprobs> RequestChannel::TakePromptLogprobs() {
+  const std::lock_guard lock(mutex_);
+  return std::exchange(prompt_, {});
+}
+
 std::optional<DrawnToken> RequestChannel::TryPop() {
   const std::lock_guard lock(mutex_);
   if (tokens_.empty()) return std::nullopt;
@@ -46,6 +56,7 @@ void RequestChannel::Detach() {
     const std::lock_guard lock(mutex_);
     detached_ = true;
     tokens_.clear();
+    prompt_.clear();
   }
   const std::lock_guard lock(calling_);
   on_event_ = nullptr;

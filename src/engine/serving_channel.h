@@ -32,10 +32,12 @@ class RequestChannel {
   void Push(DrawnToken drawn);
   void Notify();
   void SetReceipt(const Receipt& receipt);
+  void AddPromptLogprobs(PositionLogprobs position);  // in the order of positions
 
   std::optional<DrawnToken> TryPop();
   DrawnToken Pop();  // waits. REQUIRES that the last one was not taken yet
   Receipt receipt() const;
+  std::vector<PositionLogprobs> TakePromptLogprobs();
   // From now on on_event is not called and nothing is kept. Waits for a call that is under way.
   void Detach();
 
@@ -43,6 +45,7 @@ class RequestChannel {
   mutable std::mutex mutex_;
   std::condition_variable ready_;
   std::deque<DrawnToken> tokens_;
+  std::vector<PositionLogprobs> prompt_;
   Receipt receipt_;
   bool detached_ = false;
   std::mutex calling_;  // held while on_event runs, and never with mutex_: it may call TryPop

@@ -17,6 +17,9 @@ Status ValidateRequest(const ServingRequest& request, int64_t vocab_size, int64_
     return InvalidArgument("submit: top_logprobs is " + std::to_string(request.top_logprobs) +
                            ", must be in [-1, " + std::to_string(kMaxTopLogprobs) + "]");
   }
+  if (request.prompt_logprobs && request.top_logprobs < 0) {
+    return InvalidArgument("submit: prompt_logprobs needs top_logprobs of at least 0");
+  }
   if (request.deadline_ms < 0) {
     return InvalidArgument("submit: deadline_ms is " + std::to_string(request.deadline_ms) +
                            ", must be >= 0");

@@ -7,6 +7,7 @@
 #include <chrono>
 #include <thread>
 
+#include "engine/logprobs.h"
 #include "engine/serving_testing.h"
 
 namespace holdfast {
@@ -184,6 +185,56 @@ TEST_P(EveryModelServed, ASessionAndAServedRequestSayTheSame) {
   }
   const auto got = Serve(*Make(*engine, Small()), requests, {});
   for (size_t i = 0; i < got.size(); ++i) EXPECT_EQ(got[i].tokens, wanted[i]) << "request " << i;
+}
+
+TEST_P(EveryModelServed, APromptsLogprobsAreThoseOfItsLogitsWhateverIsStoredOrRuns) {
+  const auto engine = Load(GetParam());
+  std::vector<int32_t> prompt = Text();
+  prompt.resize(101);
+  const auto vocab = static_cast<size_t>(engine->info().vocab_size);
+  std::vector<TokenLogprobs> expected;
+  std::vector<float> weights;
+  const auto keep = [&](int64_t first, int64_t count, const float* logits) {
+    for (size_t row = 0; row < static_cast<size_t>(count); ++row) {
+      const size_t next = static_cast<size_t>(first) + row + 1;
+      if (next < prompt.size())
+        expected.push_back(LogprobsOf({logits + row * vocab, vocab}, prompt[next], 3, weights));
+    }
+  };
+  ASSERT_TRUE(engine->Logits(prompt, {}, {}, keep).ok());
+  ServingOptions tight = Small();
+  tight.decode_liability_tokens = 0;
+  tight.budget_tokens = 320;
+  tight.max_running = 3;  // so many rows of logits at a time
+  const auto serving = Make(*engine, tight);
+  ServingRequest request;
+  request.tokens = prompt;
+  request.generate = GreedyOptions(60);
+  request.top_logprobs = 3;
+  const Answer plain = Ask(*serving, request);
+  request.prompt_logprobs = true;
+  std::vector<std::unique_ptr<ServedRequest>> served;
+  for (int i = 0; i < 5; ++i) served.push_back(serving->Submit(request, nullptr).value());
+  for (const auto& one : served) {
+    const Answer answer = AnswerOf(*one);
+    EXPECT_EQ(Difference(plain, answer), "");
+    EXPECT_EQ(answer.receipt.reused_tokens, 0);
+    EXPECT_EQ(answer.receipt.miss, MissCause::kDisabled);
+    const auto got = one->TakePromptLogprobs();
+    ASSERT_EQ(got.size(), prompt.size() - 1);
+    for (size_t i = 0; i < got.size(); ++i) {
+      EXPECT_EQ(got[i].token.token, expected[i].chosen.token);
+      EXPECT_EQ(got[i].token.logprob, expected[i].chosen.logprob) << "token " << i + 1;
+      for (size_t k = 0; k < 3; ++k) EXPECT_EQ(got[i].top.at(k).logprob, expected[i].top[k].logprob);
+    }
+  }
+  EXPECT_GT(serving->pool().preemptions, 0);
+  EXPECT_EQ(LoopOf(*serving).CheckInvariants().message(), "");
+  request.prompt_logprobs = false;
+  EXPECT_EQ(Ask(*serving, request).receipt.reused_tokens, 100) << "what they computed is stored";
+  request.prompt_logprobs = true;
+  request.top_logprobs = -1;
+  EXPECT_EQ(serving->Submit(request, nullptr).status().code(), StatusCode::kInvalidArgument);
 }
 
 TEST_P(EveryModelServed, MemoryStaysWithinTheBudgetAtEveryMoment) {

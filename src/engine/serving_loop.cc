@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cmath>
 #include <new>
+#include <string>
 #include <thread>
 #include <utility>
 
@@ -72,14 +74,17 @@ Result<ServingLoop::Submitted> ServingLoop::Submit(const ServingRequest& request
   scheduled.max_tokens = request.generate.max_tokens;
   scheduled.identity.model = model_;
   scheduled.identity.name_space = request.name_space;
+  scheduled.reuses = !request.prompt_logprobs;
   if (request.deadline_ms > 0) scheduled.deadline = now + request.deadline_ms * 1000;
   HF_ASSIGN_OR_RETURN(const RequestId id, scheduler_.Submit(std::move(scheduled), now));
-  records_.emplace(static_cast<uint64_t>(id), Record{.channel = channel,
-                                                     .sampler = Sampler(request.generate.sampling),
-                                                     .prompt_tokens = request.tokens.size(),
-                                                     .top_logprobs = request.top_logprobs,
-                                                     .ignore_eos = request.generate.ignore_eos,
-                                                     .submitted_us = now});
+  records_.emplace(static_cast<uint64_t>(id),
+                   Record{.channel = channel,
+                          .sampler = Sampler(request.generate.sampling),
+                          .prompt_tokens = request.tokens.size(),
+                          .top_logprobs = request.top_logprobs,
+                          .prompt_known = request.prompt_logprobs ? 1 : request.tokens.size(),
+                          .ignore_eos = request.generate.ignore_eos,
+                          .submitted_us = now});
   woken_ = true;
   wake_.notify_all();
   return Submitted{id, std::move(channel)};
@@ -145,16 +150,31 @@ Result<KvBatch> ServingLoop::BeginBatch(const ScheduledStep& step) {
     tokens_.insert(tokens_.end(), input.begin(), input.end());
     Record& record = records_.at(static_cast<uint64_t>(slice.id));
     NoteAdmitted(slice, record);
+    AddPromptRows(slice, record, cache->length());
     if (!slice.wants_token) continue;
     Draw& draw = draws_.emplace_back();
     draw.id = slice.id;
     draw.record = &record;
     draw.history.tokens = scheduler_.tokens(slice.id);
     draw.history.answer_tokens = draw.history.tokens.size() - record.prompt_tokens;
-    draw.logits = scratch_.logits() + static_cast<int64_t>(logits_rows_.size()) * core_.info().vocab_size;
     logits_rows_.push_back(static_cast<int64_t>(tokens_.size()) - 1);
   }
   return KvBatch::Begin(slices, core_.workspace(), core_.pool());
+}
+
+// The row of a position has the log probabilities of the token after it. Nothing is asked twice: a request that was
+// preempted in its prompt reads it anew.
+void ServingLoop::AddPromptRows(const ScheduledSlice& slice, Record& record, int64_t cached) {
+  const auto tokens = scheduler_.tokens(slice.id);
+  const int64_t row = static_cast<int64_t>(tokens_.size()) - slice.tokens - cached;  // of position 0
+  const size_t end = std::min(record.prompt_tokens, static_cast<size_t>(cached + slice.tokens) + 1);
+  for (size_t i = std::max(record.prompt_known, static_cast<size_t>(cached) + 1); i < end; ++i) {
+    Draw& draw = draws_.emplace_back();
+    draw.id = slice.id;
+    draw.record = &record;
+    draw.prompt_token = tokens[i];
+    logits_rows_.push_back(row + static_cast<int64_t>(i) - 1);
+  }
 }
 
 void ServingLoop::NoteAdmitted(const ScheduledSlice& slice, Record& record) {
@@ -183,8 +203,10 @@ void ServingLoop::RunStep(const ScheduledStep& step, std::unique_lock<std::mutex
       batch->SetCascade(options_.cascade == CascadeMode::kAuto);
       in_pass_ = true;
       lock.unlock();
-      status = core_.model().Forward(tokens_, *batch, logits_rows_, scratch_.logits());
-      if (status.ok()) DrawTokens();
+      const LogitsParts parts = {.logits = scratch_.logits(),
+                                 .rows = scratch_.logits_rows(),
+                                 .take = [this](int64_t first, int64_t count) { DrawTokens(first, count); }};
+      status = core_.model().ForwardInParts(tokens_, *batch, logits_rows_, parts, nullptr);
       lock.lock();
       in_pass_ = false;
       if (status.ok()) status = batch->Commit();
@@ -198,30 +220,39 @@ void ServingLoop::RunStep(const ScheduledStep& step, std::unique_lock<std::mutex
 }
 
 // Each request's token depends on its own logits, history and random state, so they may be drawn side by side.
-void ServingLoop::DrawTokens() {
-  const auto count = static_cast<int64_t>(draws_.size());
+void ServingLoop::DrawTokens(int64_t first, int64_t count) {
   const int64_t tasks = std::min(scratch_.samplers(), count);
   const auto draw_some = [&](int64_t task, int) {
     for (int64_t i = task; i < count; i += tasks) {
-      DrawOne(draws_[static_cast<size_t>(i)], scratch_.sampler(task));
+      DrawOne(draws_[static_cast<size_t>(first + i)], scratch_.logits() + i * core_.info().vocab_size,
+              scratch_.sampler(task));
     }
   };
   if (tasks == 1) return draw_some(0, 0);
   if (tasks > 1) core_.pool().ParallelFor(tasks, draw_some);
 }
 
-void ServingLoop::DrawOne(Draw& draw, SamplerScratch& scratch) const {
+void ServingLoop::DrawOne(Draw& draw, const float* row, SamplerScratch& scratch) const {
   try {
-    const std::span<const float> logits(draw.logits, static_cast<size_t>(core_.info().vocab_size));
-    const auto token = draw.record->sampler.Sample(logits, draw.history, scratch);
-    if (!token.ok()) {
-      draw.drawn.error = token.status();
+    const std::span<const float> logits(row, static_cast<size_t>(core_.info().vocab_size));
+    draw.drawn.token = draw.prompt_token;
+    if (draw.prompt_token < 0) {
+      const auto token = draw.record->sampler.Sample(logits, draw.history, scratch);
+      if (!token.ok()) {
+        draw.drawn.error = token.status();
+        return;
+      }
+      draw.drawn.token = *token;
+      draw.drawn.end_token = !draw.record->ignore_eos && core_.IsEndToken(*token);
+    }
+    if (draw.record->top_logprobs < 0) return;
+    TokenLogprobs logprobs =
+        LogprobsOf(logits, draw.drawn.token, draw.record->top_logprobs, scratch.weights());
+    if (std::isnan(logprobs.chosen.logprob)) {
+      draw.drawn.error =
+          DataLoss("logprobs: the logit of token " + std::to_string(draw.drawn.token) + " is no number");
       return;
     }
-    draw.drawn.token = *token;
-    draw.drawn.end_token = !draw.record->ignore_eos && core_.IsEndToken(*token);
-    if (draw.record->top_logprobs < 0) return;
-    TokenLogprobs logprobs = LogprobsOf(logits, *token, draw.record->top_logprobs, scratch.weights());
     draw.drawn.logprob = logprobs.chosen;
     draw.drawn.top = std::move(logprobs.top);
   } catch (const std::bad_alloc&) {
@@ -230,12 +261,17 @@ void ServingLoop::DrawOne(Draw& draw, SamplerScratch& scratch) const {
 }
 
 void ServingLoop::Deliver(Draw& draw, int64_t now) {
+  if (!records_.contains(static_cast<uint64_t>(draw.id))) return;  // another row of it has ended it
   if (!draw.drawn.error.ok()) {
     scheduler_.Drop(draw.id, now);
     EndRequest(draw.id, EndWith(FinishReason::kCancelled, draw.drawn.error));
     return;
   }
   Record& record = *draw.record;
+  if (draw.prompt_token >= 0) {
+    ++record.prompt_known;
+    return record.channel->AddPromptLogprobs({*draw.drawn.logprob, std::move(draw.drawn.top)});
+  }
   if (record.last_token_us == 0) {
     metrics_.FirstToken(Seconds(now - record.submitted_us));
   } else {

@@ -58,17 +58,18 @@ class ServingLoop final : public RequestOwner {
     Sampler sampler;
     size_t prompt_tokens = 0;
     int top_logprobs = -1;
+    size_t prompt_known = 0;  // tokens of the prompt whose log probabilities need no more computing
     bool ignore_eos = false;
     bool admitted = false;
     int64_t submitted_us = 0;
     int64_t last_token_us = 0;  // 0: none yet
   };
-  // A slice that wants a token, and what was drawn for it.
+  // A row of logits: what a token is drawn from, or asked for the log probability of the prompt's next token.
   struct Draw {
     RequestId id = RequestId::kNone;
     Record* record = nullptr;
+    int32_t prompt_token = -1;  // -1: a token is drawn
     TokenHistory history;
-    const float* logits = nullptr;
     DrawnToken drawn;
   };
 
@@ -76,8 +77,9 @@ class ServingLoop final : public RequestOwner {
   void RunStep(const ScheduledStep& step, std::unique_lock<std::mutex>& lock);
   Result<KvBatch> BeginBatch(const ScheduledStep& step);
   void NoteAdmitted(const ScheduledSlice& slice, Record& record);
-  void DrawTokens();
-  void DrawOne(Draw& draw, SamplerScratch& scratch) const;
+  void AddPromptRows(const ScheduledSlice& slice, Record& record, int64_t cached);
+  void DrawTokens(int64_t first, int64_t count);
+  void DrawOne(Draw& draw, const float* row, SamplerScratch& scratch) const;
   void Deliver(Draw& draw, int64_t now);
   void FailStep(const ScheduledStep& step, const Status& status);
   void FailAll(const Status& status);
@@ -102,7 +104,7 @@ class ServingLoop final : public RequestOwner {
   ServingScratch scratch_;
   std::vector<int32_t> tokens_;
   std::vector<int64_t> logits_rows_;
-  std::vector<Draw> draws_;
+  std::vector<Draw> draws_;  // as logits_rows_
   std::vector<std::shared_ptr<RequestChannel>> to_notify_;
 
   MetricsLog metrics_;

@@ -94,6 +94,7 @@ Result<ServingScratch> ServingScratch::Create(EngineCore& core, const CacheConfi
   ServingScratch scratch;
   scratch.core_ = &core;
   core.workspace() = AttentionWorkspace();  // sessions may have made it larger than steps ever do
+  scratch.logits_rows_ = options.max_running;
   HF_ASSIGN_OR_RETURN(scratch.logits_, core.ReserveLogits(options.max_running));
   HF_RETURN_IF_ERROR(WarmUp(core, config, options, scratch.logits_));
   int64_t sampler_bytes = 0;

@@ -27,7 +27,8 @@ class ServingScratch {
   int64_t held_bytes() const {
     return fixed_bytes_ + core_->workspace().bytes();
   }                                    // never more than limit_bytes()
-  float* logits() { return logits_; }  // [max_running, vocab_size]
+  float* logits() { return logits_; }  // [logits_rows(), vocab_size]
+  int64_t logits_rows() const { return logits_rows_; }
   // So many may draw at once, each with scratch of its own.
   int64_t samplers() const { return static_cast<int64_t>(samplers_.size()); }
   SamplerScratch& sampler(int64_t index) { return samplers_[static_cast<size_t>(index)]; }
@@ -35,6 +36,7 @@ class ServingScratch {
  private:
   EngineCore* core_ = nullptr;
   float* logits_ = nullptr;
+  int64_t logits_rows_ = 0;
   std::vector<SamplerScratch> samplers_;
   int64_t fixed_bytes_ = 0;
   int64_t attention_limit_bytes_ = 0;

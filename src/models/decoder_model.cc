@@ -85,9 +85,9 @@ Status DecoderModel::CheckCall(std::span<const int32_t> tokens, const KvBatch& k
   return OkStatus();
 }
 
-Status DecoderModel::Forward(std::span<const int32_t> tokens, KvBatch& kv,
-                             std::span<const int64_t> logits_rows, float* logits,
-                             const LayerTraceSink* trace) {
+Status DecoderModel::ForwardInParts(std::span<const int32_t> tokens, KvBatch& kv,
+                                    std::span<const int64_t> logits_rows, const LogitsParts& parts,
+                                    const LayerTraceSink* trace) {
   HF_RETURN_IF_ERROR(CheckCall(tokens, kv, logits_rows));
   HF_RETURN_IF_ERROR(scratch_.Reserve(kv.tokens()));
   ForwardPass pass(config_, kv, logits_rows, scratch_, isa_, pool_);
@@ -104,7 +104,12 @@ Status DecoderModel::Forward(std::span<const int32_t> tokens, KvBatch& kv,
   }
   pass.NarrowToWanted();
   HF_RETURN_IF_ERROR(CheckFinite(scratch_.residual(), pass.rows(), config_.hidden_dim, logits_rows));
-  return head_.Run(pass, logits);
+  for (int64_t first = 0; first < pass.rows(); first += parts.rows) {
+    const int64_t count = std::min(parts.rows, pass.rows() - first);
+    head_.Run(pass, first, count, parts.logits);
+    if (parts.take) parts.take(first, count);
+  }
+  return OkStatus();
 }
 
 }  // namespace holdfast

@@ -21,8 +21,8 @@ class DecoderModel : public Model {
  public:
   int64_t weight_bytes() const final { return embedding_.bytes() + head_.bytes() + layer_bytes(); }
   int64_t scratch_bytes() const final { return scratch_.bytes(); }
-  Status Forward(std::span<const int32_t> tokens, KvBatch& kv, std::span<const int64_t> logits_rows,
-                 float* logits, const LayerTraceSink* trace) final;
+  Status ForwardInParts(std::span<const int32_t> tokens, KvBatch& kv, std::span<const int64_t> logits_rows,
+                        const LogitsParts& parts, const LayerTraceSink* trace) final;
 
  protected:
   // The pool runs every pass and must outlive the model.

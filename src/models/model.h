@@ -26,6 +26,13 @@ struct LayerTrace {
 };
 using LayerTraceSink = std::function<void(const LayerTrace&)>;
 
+struct LogitsParts {
+  float* logits = nullptr;  // [rows, vocab_size]
+  int64_t rows = 0;         // at least 1 where any are wanted
+  // logits hold those of logits_rows[first, first + count); may be empty where one part is all.
+  std::function<void(int64_t first, int64_t count)> take;
+};
+
 // Weights are immutable; a Forward uses scratch of the model's own, so one Forward at a time.
 class Model {
  public:
@@ -37,8 +44,16 @@ class Model {
   // tokens [kv.tokens()] at kv.positions(). logits_rows: ascending indices of tokens whose logits are wanted; logits
   // [logits_rows.size(), vocab_size]. Attends every layer of kv; the caller commits. Errors: kOutOfRange (a token id
   // outside the vocabulary, named before anything is computed) and those of KvBatch::Attend.
-  virtual Status Forward(std::span<const int32_t> tokens, KvBatch& kv, std::span<const int64_t> logits_rows,
-                         float* logits, const LayerTraceSink* trace = nullptr) = 0;
+  Status Forward(std::span<const int32_t> tokens, KvBatch& kv, std::span<const int64_t> logits_rows,
+                 float* logits, const LayerTraceSink* trace = nullptr) {
+    const auto all = static_cast<int64_t>(logits_rows.size());
+    return ForwardInParts(tokens, kv, logits_rows, {.logits = logits, .rows = all, .take = nullptr}, trace);
+  }
+  // The same with no more than parts.rows rows of logits at a time: those of all of a prompt's tokens take hundreds of
+  // megabytes. The same bits.
+  virtual Status ForwardInParts(std::span<const int32_t> tokens, KvBatch& kv,
+                                std::span<const int64_t> logits_rows, const LogitsParts& parts,
+                                const LayerTraceSink* trace) = 0;
 
  protected:
   explicit Model(ModelConfig config) : config_(std::move(config)) {}

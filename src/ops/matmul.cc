@@ -68,6 +68,7 @@ struct Plan {
       call.bias = product.bias == nullptr ? nullptr : product.bias + output;
       for (int64_t g = first_group; g < last_group; ++g) {
         x.DescribeGroup(g, w.format, call);
+        call.ask_ahead = g == first_group;
         call.out = product.out + g * kGroupRows * product.out_stride + output;
         kernels.For(w.format, product.two_parts, SlotsOf(x.rows, g * kGroupRows))(call);
       }

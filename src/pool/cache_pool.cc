@@ -135,7 +135,10 @@ Result<Opened> CachePool::Open(const OpenRequest& request, int64_t now) {
   State::Sequence& s = state.Take(std::move(cache), root, reserve);
   Receipt receipt{.prompt_tokens = count, .miss = MissCause::kDisabled};
   Status room = OkStatus();
-  if (state.prefixes != nullptr) {
+  if (state.prefixes != nullptr && !request.reuses) {
+    receipt.message = "every token of the prompt is to be evaluated";
+    state.RememberTree(root, request.identity);
+  } else if (state.prefixes != nullptr) {
     const PrefixIndex::Match match = state.prefixes->index().Find(root, request.tokens);
     const int64_t usable = state.prefixes->Usable(match, count - 1, *state.shape);
     receipt = state.Explain(request, root, match, usable);

@@ -53,6 +53,7 @@ struct OpenRequest {
   std::span<const int32_t> tokens;  // what the sequence begins with; at least one
   int64_t reserve_tokens = 0;       // the length that room is kept for; at least tokens.size()
   PrefixIdentity identity = {};
+  bool reuses = true;  // false: every token is to be evaluated, whatever is stored
 };
 
 struct Opened {

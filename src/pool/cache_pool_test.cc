@@ -146,6 +146,26 @@ TEST(CachePool, TheSamePromptTwiceEvaluatesOneToken) {
   }
 }
 
+TEST(CachePool, ARequestThatReusesNothingComputesAllAndOthersReuseIt) {
+  for (const auto& layouts : {std::vector{Full()}, {Window(32)}, {Full(), Window(32, 3), Window(5)}}) {
+    Pool p(Pool::Sharing(layouts));
+    const Tokens prompt = Count(75);
+    for (int round = 0; round < 3; ++round) {
+      const Opened opened = p.pool->Open({.tokens = prompt, .reuses = false}, ++p.now).value();
+      EXPECT_EQ(opened.receipt.reused_tokens, 0);
+      EXPECT_EQ(opened.receipt.miss, MissCause::kDisabled);
+      p.Run(opened.handle, prompt);
+      EXPECT_EQ(Seen(p.cache(opened.handle)), p.Cold(prompt));
+      p.Close(opened.handle);
+      const Opened again = p.Open(prompt);
+      EXPECT_EQ(again.receipt.reused_tokens, 74);
+      p.Run(again.handle, prompt);
+      EXPECT_EQ(Seen(p.cache(again.handle)), p.Cold(prompt));
+      p.Close(again.handle);
+    }
+  }
+}
+
 // The answer has been stored behind the prompt meanwhile, and a window has moved on.
 TEST(CachePool, APromptThatWasAnsweredEvaluatesOneTokenAgain) {
   for (const int64_t window : {5, 20, 40}) {

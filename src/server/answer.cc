@@ -11,15 +11,16 @@ int64_t Characters(const std::string& text) {
   return count;
 }
 
-ServingRequest RequestOf(const GenerationRequest& request, std::vector<int32_t> tokens,
+ServingRequest RequestOf(const GenerationRequest& request, const std::vector<int32_t>& tokens,
                          const std::string& name_space, int choice) {
   ServingRequest result;
-  result.tokens = std::move(tokens);
+  result.tokens = tokens;
   result.generate = request.generate;
   result.generate.sampling.seed +=
       static_cast<uint64_t>(choice);  // choices of one prompt differ, and can be had again
   result.name_space = name_space;
   result.top_logprobs = request.top_logprobs;
+  result.prompt_logprobs = request.wants_prompt_logprobs();
   return result;
 }
 
@@ -34,10 +35,10 @@ std::variant<std::unique_ptr<Answer>, ApiError> Answer::Begin(ServingEngine& ser
                                                               const std::function<void()>& on_event) {
   std::unique_ptr<Answer> answer(new Answer(serving.engine(), std::move(head), std::move(prepared.request)));
   const GenerationRequest& request = answer->request_;
-  for (size_t p = 0; p < prepared.prompts.size(); ++p) {
-    answer->prompt_tokens_.push_back(static_cast<int64_t>(prepared.prompts[p].size()));
+  answer->prompts_ = std::move(prepared.prompts);
+  for (size_t p = 0; p < answer->prompts_.size(); ++p) {
     for (int i = 0; i < request.n; ++i) {
-      auto running = serving.Submit(RequestOf(request, prepared.prompts[p], name_space, i), on_event);
+      auto running = serving.Submit(RequestOf(request, answer->prompts_[p], name_space, i), on_event);
       if (!running.ok()) return ErrorOf(running.status(), request.is_chat ? "messages" : "prompt");
       Choice choice{static_cast<int>(p),
                     std::move(*running),
@@ -45,6 +46,7 @@ std::variant<std::unique_ptr<Answer>, ApiError> Answer::Begin(ServingEngine& ser
                     {},
                     prepared.echoes[p],
                     false,
+                    request.wants_prompt_logprobs(),
                     {},
                     0};
       choice.answer.index = static_cast<int>(answer->choices_.size());
@@ -81,6 +83,10 @@ std::optional<ServingEvent> Answer::TakeEvent(Choice& choice) {
   if (!event->error.ok() || event->finish == FinishReason::kCancelled) {
     Fail(ErrorOf(event->error.ok() ? Cancelled("generate: the request was cancelled") : event->error));
     return std::nullopt;
+  }
+  if (std::exchange(choice.wants_prompt, false)) {
+    choice.logprobs.AddPrompt(prompts_[static_cast<size_t>(choice.prompt)],
+                              choice.running->TakePromptLogprobs());
   }
   // An end token is no part of the answer.
   const bool is_end =
@@ -163,7 +169,7 @@ Usage Answer::TotalUsage() const {
     usage.completion_tokens += choice.completion_tokens;
     if (choice.prompt == counted) continue;
     counted = choice.prompt;
-    usage.prompt_tokens += prompt_tokens_[static_cast<size_t>(counted)];
+    usage.prompt_tokens += static_cast<int64_t>(prompts_[static_cast<size_t>(counted)].size());
     usage.cached_tokens += choice.receipt.reused_tokens;
   }
   return usage;
@@ -175,14 +181,32 @@ std::vector<Receipt> Answer::Receipts() const {
   return receipts;
 }
 
+size_t Answer::prompt_bytes() const {
+  size_t bytes = 0;
+  for (const Choice& choice : choices_) {
+    if (!choice.wants_prompt) continue;
+    const size_t tokens = prompts_[static_cast<size_t>(choice.prompt)].size();
+    bytes += LogprobsJsonBytes(tokens, static_cast<size_t>(request_.top_logprobs));
+  }
+  return bytes;
+}
+
+size_t Answer::body_bytes() const {
+  size_t bytes = 0;
+  for (const Choice& choice : choices_) {
+    bytes += choice.echo.size() + choice.answer.text.size() + choice.logprobs.json_bytes();
+  }
+  return bytes;
+}
+
 std::string Answer::Body() {
-  std::vector<ChoiceText> texts;
-  for (Choice& choice : choices_) {
+  const auto take = [this](size_t i) {
+    Choice& choice = choices_[i];
     choice.answer.text.insert(0, choice.echo);
     choice.answer.logprobs = choice.logprobs.Take();
-    texts.push_back(std::move(choice.answer));
-  }
-  return ToText(AnswerJson(head_, std::move(texts), TotalUsage(), Receipts()));
+    return std::move(choice.answer);
+  };
+  return AnswerText(head_, choices_.size(), take, TotalUsage(), Receipts());
 }
 
 }  // namespace holdfast::server

@@ -29,13 +29,16 @@ class Answer {
   // at a time (the rest stays in the engine, whose queue is bounded by the request's own tokens), `[DONE]` at
   // the end. Empty: nothing is ready.
   std::string TakeStream(size_t max_bytes);
+  // What the next call of it may come to beyond that, about: the log probabilities of echoed prompts come in one event.
+  size_t prompt_bytes() const;
   // For a plain one: keeps it for Body. Not more than max_events at a time; false: nothing was ready.
   bool Gather(int max_events);
 
   bool done() const;  // every choice has ended, or one has failed
   const std::optional<ApiError>& error() const { return error_; }
-  // REQUIRES done() and no error, plain.
+  // REQUIRES done() and no error, plain. Once; on any thread, nothing else of this object being called meanwhile.
   std::string Body();
+  size_t body_bytes() const;  // what Body will come to, about: making it takes time in proportion
   bool is_stream() const { return request_.stream; }
 
  private:
@@ -44,8 +47,9 @@ class Answer {
     std::unique_ptr<ServedRequest> running;  // none: ended
     ChoiceLogprobs logprobs;
     ChoiceText answer;
-    std::string echo;      // not sent yet
-    bool started = false;  // something of it was streamed
+    std::string echo;           // not sent yet
+    bool started = false;       // something of it was streamed
+    bool wants_prompt = false;  // its log probabilities, not taken yet
     Receipt receipt;
     int64_t completion_tokens = 0;
   };
@@ -63,7 +67,7 @@ class Answer {
   const Engine* engine_;
   AnswerHead head_;
   GenerationRequest request_;
-  std::vector<int64_t> prompt_tokens_;
+  std::vector<std::vector<int32_t>> prompts_;
   std::vector<Choice> choices_;
   std::optional<ApiError> error_;
   size_t running_ = 0;

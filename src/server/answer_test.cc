@@ -147,6 +147,36 @@ TEST(Answer, AnEchoBeginsWithThePrompt) {
   }
 }
 
+TEST(Answer, AnEchosLogprobsBeginWithThePromptsOfWhichTheFirstHasNone) {
+  FakeServing serving;
+  const auto choice = [&](const std::string& fields) {
+    return Json::parse(
+        Ask(serving, false, "{" + fields + R"(,"echo":true,"logprobs":1})").text)["choices"][0];
+  };
+  const Json text = choice(R"("prompt":"aé","max_tokens":1)");
+  EXPECT_TRUE(serving.last().prompt_logprobs);
+  EXPECT_EQ(text["text"], "aéa");
+  EXPECT_EQ(text["logprobs"]["tokens"], Json::parse(R"(["<begin>","a","bytes:\\xc3","bytes:\\xa9","a"])"));
+  EXPECT_EQ(text["logprobs"]["token_logprobs"], Json::parse("[null,-0.25,-0.25,-0.25,-0.5]"));
+  EXPECT_EQ(text["logprobs"]["top_logprobs"][0], nullptr);
+  EXPECT_EQ(text["logprobs"]["top_logprobs"][1], Json::parse(R"({"a":-0.25})"));
+  EXPECT_EQ(text["logprobs"]["text_offset"], Json::parse("[0,0,1,2,2]")) << "the begin token has no text";
+  const Json tokens = choice(R"("prompt":[97,98],"max_tokens":0)");
+  EXPECT_EQ(tokens["text"], "ab");
+  EXPECT_EQ(tokens["finish_reason"], "length");
+  EXPECT_EQ(tokens["logprobs"]["tokens"], Json::parse(R"(["a","b"])"));
+  EXPECT_EQ(tokens["logprobs"]["token_logprobs"], Json::parse("[null,-0.25]"));
+  EXPECT_EQ(tokens["logprobs"]["text_offset"], Json::parse("[0,1]"));
+  Json streamed = Json::array();
+  const std::string body = R"({"prompt":[97,98],"max_tokens":2,"echo":true,"logprobs":0,"stream":true})";
+  for (const Json& event : Events(Ask(serving, false, body).text)) {
+    const Json& logprobs = event["choices"][0]["logprobs"];
+    if (!logprobs.is_null())
+      streamed.insert(streamed.end(), logprobs["token_logprobs"].begin(), logprobs["token_logprobs"].end());
+  }
+  EXPECT_EQ(streamed, Json::parse("[null,-0.25,-0.5,-0.5]"));
+}
+
 TEST(Answer, AStreamIsTheSameTextInWholeCharacters) {
   FakeServing serving;
   const auto events =

@@ -1,6 +1,8 @@
 #include "server/choice_logprobs.h"
 
+#include <algorithm>
 #include <cmath>
+#include <iterator>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -28,6 +30,9 @@ int64_t Characters(std::string_view text) {
 
 // As JSON text and back: bytes that are no UTF-8 become U+FFFD.
 bool IsValidText(const std::string& text) {
+  if (std::all_of(text.begin(), text.end(), [](char c) { return static_cast<unsigned char>(c) < 0x80; })) {
+    return true;
+  }
   return OrderedJson::parse(OrderedJson(text).dump(-1, ' ', false, OrderedJson::error_handler_t::replace)) ==
          text;
 }
@@ -66,9 +71,17 @@ void ChoiceLogprobs::Add(const ServingEvent& event) {
   pending_.push_back({*event.logprob, event.top});
 }
 
+void ChoiceLogprobs::AddPrompt(std::span<const int32_t> tokens, std::vector<PositionLogprobs> others) {
+  pending_.push_back({{tokens.front(), 0.0f}, {}});
+  std::move(others.begin(), others.end(), std::back_inserter(pending_));
+  has_first_ = true;
+  // Tokens whose text is not part of the prompt's (a BOS that was put before it) stand at its beginning.
+  for (const int32_t token : tokens) text_offset_ -= Characters(PieceOf(*engine_, token));
+}
+
 OrderedJson ChoiceLogprobs::ChatJson() const {
   OrderedJson content = OrderedJson::array();
-  for (const Drawn& drawn : pending_) {
+  for (const PositionLogprobs& drawn : pending_) {
     OrderedJson token = ChatToken(*engine_, drawn.token);
     token["top_logprobs"] = OrderedJson::array();
     for (const TokenLogprob& top : drawn.top) token["top_logprobs"].push_back(ChatToken(*engine_, top));
@@ -79,23 +92,32 @@ OrderedJson ChoiceLogprobs::ChatJson() const {
   return json;
 }
 
+OrderedJson ChoiceLogprobs::TopJson(const PositionLogprobs& drawn, const std::string& name) const {
+  OrderedJson top = OrderedJson::object();
+  for (const TokenLogprob& other : drawn.top) {
+    const std::string other_name = CompletionName(PieceOf(*engine_, other.token));
+    if (!top.contains(other_name))
+      top[other_name] = LogprobNumber(other.logprob);  // the likelier of equal texts
+  }
+  if (!top.contains(name)) top[name] = LogprobNumber(drawn.token.logprob);
+  return top;
+}
+
 OrderedJson ChoiceLogprobs::CompletionJson() {
   OrderedJson tokens = OrderedJson::array(), logprobs = OrderedJson::array();
   OrderedJson tops = OrderedJson::array(), offsets = OrderedJson::array();
-  for (const Drawn& drawn : pending_) {
+  for (const PositionLogprobs& drawn : pending_) {
     const std::string piece = PieceOf(*engine_, drawn.token.token);
     const std::string name = CompletionName(piece);
-    OrderedJson top = OrderedJson::object();
-    for (const TokenLogprob& other : drawn.top) {
-      const std::string other_name = CompletionName(PieceOf(*engine_, other.token));
-      if (!top.contains(other_name))
-        top[other_name] = LogprobNumber(other.logprob);  // the likelier of equal texts
-    }
-    if (!top.contains(name)) top[name] = LogprobNumber(drawn.token.logprob);
     tokens.push_back(name);
-    logprobs.push_back(LogprobNumber(drawn.token.logprob));
-    tops.push_back(std::move(top));
-    offsets.push_back(text_offset_);
+    if (std::exchange(has_first_, false)) {
+      logprobs.push_back(nullptr);
+      tops.push_back(nullptr);
+    } else {
+      logprobs.push_back(LogprobNumber(drawn.token.logprob));
+      tops.push_back(TopJson(drawn, name));
+    }
+    offsets.push_back(std::max<int64_t>(0, text_offset_));
     text_offset_ += Characters(piece);
   }
   OrderedJson json;
@@ -111,6 +133,15 @@ OrderedJson ChoiceLogprobs::Take() {
   OrderedJson json = is_chat_ ? ChatJson() : CompletionJson();
   pending_.clear();
   return json;
+}
+
+size_t ChoiceLogprobs::json_bytes() const {
+  return pending_.empty() ? 0 : LogprobsJsonBytes(pending_.size(), pending_.back().top.size());
+}
+
+size_t LogprobsJsonBytes(size_t tokens, size_t top) {
+  constexpr size_t kTokenBytes = 48;  // a number and a short text, chat's twice as much
+  return tokens * (1 + top) * kTokenBytes;
 }
 
 }  // namespace holdfast::server

@@ -1,7 +1,9 @@
 // One client's connection: a coroutine that reads a request, answers it, and reads the next.
 #include <boost/asio/as_tuple.hpp>
 #include <boost/asio/co_spawn.hpp>
+#include <boost/asio/post.hpp>
 #include <boost/asio/use_awaitable.hpp>
+#include <boost/beast/core/string.hpp>
 #include <chrono>
 #include <functional>
 #include <memory>
@@ -24,8 +26,8 @@ namespace http = boost::beast::http;
 
 constexpr size_t kReadAheadLimit = 64 << 10;  // of pipelined requests, besides a head
 constexpr size_t kWriteBytes = 64 << 10;      // taken from the engine for one client at a time
-constexpr size_t kInlineBodyBytes =
-    16 << 10;  // parsed and tokenised on the I/O thread: well under a millisecond
+// Parsed and tokenised, or written as JSON, on the I/O thread: well under a millisecond.
+constexpr size_t kInlineBodyBytes = 16 << 10;
 constexpr int kGatherEvents = 256;
 
 // What the head of a request came to.
@@ -34,6 +36,27 @@ struct Admitted {
   Tenant tenant;
   bool is_head = false, keep_alive = false, is_http_1_0 = false;
 };
+
+// What a head may not be, whatever it asks for.
+std::optional<ApiError> CheckHead(const RequestReader& reader) {
+  const size_t hosts = reader.count(http::field::host);
+  if (hosts > 1 || (hosts == 0 && !reader.is_http_1_0())) {
+    return ApiError{400, "request: " + std::to_string(hosts) + " Host headers, one is needed", "",
+                    "bad_http"};
+  }
+  const std::string transfer = reader.Header(http::field::transfer_encoding);
+  if (!transfer.empty() && !boost::beast::iequals(transfer, "chunked")) {
+    return ApiError{
+        501, "request body: Transfer-Encoding " + transfer.substr(0, 80) + ", only chunked is supported", "",
+        "unsupported"};
+  }
+  const std::string encoding = reader.Header(http::field::content_encoding);
+  if (!encoding.empty() && !boost::beast::iequals(encoding, "identity")) {
+    return ApiError{415, "request body: Content-Encoding " + encoding.substr(0, 80) + " is not supported", "",
+                    "unsupported"};
+  }
+  return std::nullopt;
+}
 
 class Connection : public OpenConnection {
  public:
@@ -132,6 +155,7 @@ std::optional<HttpAnswer> Connection::Refuse(const RequestReader& reader, Admitt
   how->is_head = reader.method() == "HEAD";
   how->keep_alive = reader.keep_alive() && !state_.draining;
   how->is_http_1_0 = reader.is_http_1_0();
+  if (const auto error = CheckHead(reader); error.has_value()) return ErrorAnswer(*error);
   auto found = FindRoute(reader.method(), reader.target());
   if (auto* none = std::get_if<NoRoute>(&found); none != nullptr) {
     HttpAnswer answer = ErrorAnswer(none->error);
@@ -140,12 +164,16 @@ std::optional<HttpAnswer> Connection::Refuse(const RequestReader& reader, Admitt
   }
   how->route = std::move(std::get<Route>(found));
   const Access access = how->route.access;
-  const std::string origin = reader.Header(http::field::origin);
-  if (!IsOwnOrigin(origin, reader.Header(http::field::host)) && access != Access::kAnyone &&
-      state_.keys.open()) {
-    return ErrorAnswer(
-        {403, "request: from another site's page (Origin " + origin.substr(0, 80) + "), needs an API key", "",
-         "cross_origin"});
+  if (access != Access::kAnyone && state_.keys.open()) {
+    const std::string origin = reader.Header(http::field::origin);
+    const std::string host = reader.Header(http::field::host);
+    const std::string from = !IsOwnOrigin(origin, host) ? "Origin " + origin.substr(0, 80)
+                             : !IsLocalHost(host)       ? "Host " + host.substr(0, 80)
+                                                        : "";
+    if (!from.empty()) {
+      return ErrorAnswer(
+          {403, "request: from another site's page (" + from + "), needs an API key", "", "cross_origin"});
+    }
   }
   if (access == Access::kAnyone) return std::nullopt;
   const auto tenant = state_.keys.Find(reader.Header(http::field::authorization));
@@ -235,11 +263,16 @@ asio::awaitable<bool> Connection::Respond(Answer& answer, Admitted how) {
   if (answer.is_stream()) co_return co_await Stream(answer, how);
   while (!answer.done()) {
     if (stream_->left() || stream_->aborted()) co_return false;
-    if (!answer.Gather(kGatherEvents) && !answer.done()) co_await stream_->WaitForWake();
+    if (!answer.Gather(kGatherEvents) && !answer.done()) {
+      co_await stream_->WaitForWake();
+    } else {
+      co_await asio::post(stream_->socket().get_executor(), asio::use_awaitable);  // others have their turn
+    }
   }
   if (answer.error().has_value()) co_return co_await SendError(*answer.error(), how);
+  std::function<std::string()> write = [&answer] { return answer.Body(); };
   HttpAnswer body;
-  body.body = answer.Body();
+  body.body = co_await Work<std::string>(answer.body_bytes(), std::move(write));
   co_return co_await Send(std::move(body), how);
 }
 
@@ -247,7 +280,8 @@ asio::awaitable<bool> Connection::Stream(Answer& answer, Admitted how) {
   bool begun = false;
   while (true) {
     if (stream_->left() || stream_->aborted()) co_return false;
-    std::string events = answer.TakeStream(kWriteBytes);
+    std::function<std::string()> take = [&answer] { return answer.TakeStream(kWriteBytes); };
+    std::string events = co_await Work<std::string>(answer.prompt_bytes(), std::move(take));
     // What fails before anything was sent is an error like any other.
     if (!begun && answer.error().has_value()) co_return co_await SendError(*answer.error(), how);
     if (events.empty() && answer.done()) break;

@@ -4,6 +4,7 @@
 
 #include "server/openai_request.h"
 #include "server/page.h"
+#include "server/vocabulary.h"
 
 namespace holdfast::server {
 namespace {
@@ -75,14 +76,7 @@ HttpAnswer Detokenize(std::string_view body, const Engine& engine) {
   const auto parsed = ParseDetokenize(*json);
   if (const auto* error = std::get_if<ApiError>(&parsed)) return ErrorAnswer(*error);
   const auto& tokens = std::get<std::vector<int32_t>>(parsed);
-  for (const int32_t token : tokens) {
-    if (token >= engine.info().vocab_size) {
-      return ErrorAnswer({400,
-                          "tokens: token " + std::to_string(token) + ", the vocabulary has " +
-                              std::to_string(engine.info().vocab_size),
-                          "tokens", ""});
-    }
-  }
+  if (const auto error = CheckVocabulary(engine, "tokens", tokens)) return ErrorAnswer(*error);
   auto text = engine.Detokenize(tokens);
   if (!text.ok()) return ErrorAnswer(ErrorOf(text.status()));
   OrderedJson answer;

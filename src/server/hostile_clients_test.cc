@@ -171,11 +171,12 @@ TEST(HostileClients, WhatIsNoHttpIs400OrClosed) {
   TestServer server(serving);
   for (const char* text :
        {"nonsense\r\n\r\n", "GET / HTTP/9.9\r\n\r\n", "GET /health HTTP/1.1\r\nA b: c\r\n\r\n",
-        "POST /tokenize HTTP/1.1\r\nContent-Length: -1\r\n\r\n",
-        "POST /tokenize HTTP/1.1\r\nContent-Length: 99999999999999999999\r\n\r\n",
-        "POST /tokenize HTTP/1.1\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\n",
-        "POST /tokenize HTTP/1.1\r\nTransfer-Encoding: chunked\r\nContent-Length: 2\r\n\r\n{}",
-        "POST /tokenize HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n", "\x16\x03\x01\x02"}) {
+        "POST /tokenize HTTP/1.1\r\nHost: a\r\nContent-Length: -1\r\n\r\n",
+        "POST /tokenize HTTP/1.1\r\nHost: a\r\nContent-Length: 99999999999999999999\r\n\r\n",
+        "POST /tokenize HTTP/1.1\r\nHost: a\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\n",
+        "POST /tokenize HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\nContent-Length: 2\r\n\r\n{}",
+        "POST /tokenize HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n",
+        "\x16\x03\x01\x02"}) {
     TestClient client(server.port());
     ASSERT_TRUE(client.Send(text));
     ::shutdown(client.fd(), SHUT_WR);

@@ -7,6 +7,8 @@
 namespace holdfast::server {
 namespace {
 
+constexpr size_t kShownBytes = 200;
+
 // Builds the document while it counts. Returning false from a handler ends the parse.
 class BoundedBuilder final : public nlohmann::json_sax<Json> {
  public:
@@ -29,8 +31,9 @@ class BoundedBuilder final : public nlohmann::json_sax<Json> {
     // "[json.exception.parse_error.101] parse error at line 1, column 2: syntax error ..."
     const std::string_view what = e.what();
     const size_t end = what.find("] ");
-    return Fail("byte " + std::to_string(position) + ": " +
-                std::string(end == std::string_view::npos ? what : what.substr(end + 2)));
+    std::string why(end == std::string_view::npos ? what : what.substr(end + 2));
+    if (why.size() > kShownBytes) why = why.substr(0, kShownBytes) + "...";  // it has what was read in it
+    return Fail("byte " + std::to_string(position) + ": " + why);
   }
 
   Json Take() { return std::move(root_); }

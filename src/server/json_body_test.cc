@@ -80,6 +80,11 @@ TEST(JsonBody, WhatIsNoJsonIsRefusedWithAPlaceAndACause) {
   }
 }
 
+TEST(JsonBody, ARefusalDoesNotRepeatALongBody) {
+  for (const std::string& body : {"[" + std::string(1 << 20, '9') + "]", "[\"" + std::string(1 << 20, 'a')})
+    EXPECT_LT(ParseJsonBody(body).status().message().size(), 300u);
+}
+
 TEST(JsonBody, TextIsOneLineAndAlwaysUtf8) {
   EXPECT_EQ(ToText({{"a", "x\ny"}, {"b", "\xff"}}), "{\"a\":\"x\\ny\",\"b\":\"\xef\xbf\xbd\"}");
 }

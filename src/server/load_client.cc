@@ -6,6 +6,7 @@
 #include <boost/beast/core.hpp>
 #include <boost/beast/http.hpp>
 #include <chrono>
+#include <tuple>
 #include <utility>
 
 namespace holdfast::load {
@@ -76,10 +77,19 @@ class HttpClient::Connection {
   Connection(asio::io_context& io, int64_t timeout_ms) : stream_(io), timeout_ms_(timeout_ms) {}
 
   asio::awaitable<Status> Connect(const Endpoints& endpoints) {
-    Arm();
-    auto [error, endpoint] = co_await stream_.async_connect(endpoints, kAwait);
+    beast::error_code error = asio::error::host_not_found;
+    beast::error_code ignored;
+    for (const auto& found : endpoints) {
+      stream_.socket().close(ignored);
+      // Opened here: async_connect does not tell that there are no descriptors left.
+      stream_.socket().open(found.endpoint().protocol(), error);
+      if (error) continue;
+      Arm();
+      std::tie(error) = co_await stream_.async_connect(found.endpoint(), kAwait);
+      if (!error) break;
+    }
     if (error) co_return Failure("connect", error, timeout_ms_);
-    beast::error_code ignored;  // what is slower for it still works
+    // What is slower for its lack still works.
     stream_.socket().set_option(asio::ip::tcp::no_delay(true), ignored);
     co_return OkStatus();
   }

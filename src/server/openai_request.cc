@@ -163,7 +163,8 @@ void ReadLogitBias(FieldReader& fields, std::vector<LogitBias>* biases) {
   for (const auto& [key, value] : json->items()) {
     int32_t token = -1;
     const auto [end, error] = std::from_chars(key.data(), key.data() + key.size(), token);
-    if (error != std::errc() || end != key.data() + key.size() || token < 0)
+    // In one way only: two keys may not be one token.
+    if (error != std::errc() || token < 0 || key != std::to_string(token))
       return fields.Fail("logit_bias", "a key is " + ValueText(Json(key)) + ", must be a token id");
     const double bias = value.is_number() ? value.get<double>() : std::nan("");
     if (!(bias >= -100.0 && bias <= 100.0))
@@ -237,14 +238,12 @@ std::variant<GenerationRequest, ApiError> ParseCompletion(const Json& body) {
   ReadPrompts(fields, &request.prompts);
   ReadShared(fields, &request);
   request.generate.max_tokens = 16;
-  fields.Int("max_tokens", 1, kMaxTokens, &request.generate.max_tokens);
+  fields.Bool("echo", &request.echo);
+  // An answer of nothing but the prompt: what is wanted are its log probabilities.
+  fields.Int("max_tokens", request.echo ? 0 : 1, kMaxTokens, &request.generate.max_tokens);
   int64_t logprobs = -1;
   fields.Int("logprobs", 0, kMaxTopLogprobs, &logprobs);
   request.top_logprobs = static_cast<int>(logprobs);
-  fields.Bool("echo", &request.echo);
-  if (request.echo && logprobs >= 0)
-    fields.Fail("echo", "together with logprobs is not supported: prompts have no log probabilities",
-                "unsupported");
   int64_t best_of = request.n;
   fields.Int("best_of", 1, kMaxChoicesPerPrompt, &best_of);
   if (best_of != request.n)

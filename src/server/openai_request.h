@@ -32,7 +32,8 @@ struct GenerationRequest {
   int n = 1;
   int top_logprobs = -1;  // as ServingRequest
   bool stream = false, include_usage = false;
-  bool echo = false;
+  bool echo = false;  // with log probabilities: the prompt's too
+  bool wants_prompt_logprobs() const { return echo && top_logprobs >= 0; }
 };
 
 // Errors: status 400, naming the field, its value and the limit.

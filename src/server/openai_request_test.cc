@@ -103,6 +103,14 @@ TEST(OpenAiRequest, PromptsComeInFourShapes) {
   EXPECT_EQ(std::get<std::vector<int32_t>>(lists.prompts.at(1)), (std::vector<int32_t>{2, 3}));
 }
 
+TEST(OpenAiRequest, AnEchoMayHaveNoAnswerAndThePromptsLogprobs) {
+  const auto request = Completion(R"({"prompt":"a","echo":true,"max_tokens":0,"logprobs":1})");
+  EXPECT_EQ(request.generate.max_tokens, 0);
+  EXPECT_TRUE(request.wants_prompt_logprobs());
+  EXPECT_FALSE(Completion(R"({"prompt":"a","echo":true})").wants_prompt_logprobs());
+  EXPECT_FALSE(Completion(R"({"prompt":"a","logprobs":0})").wants_prompt_logprobs());
+}
+
 TEST(OpenAiRequest, MessagesAreTextOrTextParts) {
   const auto request = Chat(
       R"({"messages":[{"role":"developer","content":"s"},{"role":"user","content":[{"type":"text","text":"a"},
@@ -166,6 +174,7 @@ TEST(OpenAiRequest, BadFieldsOfBothKindsAreRefusedByName) {
       {R"("logit_bias":{"x":1})", "logit_bias"},
       {R"("logit_bias":{"-1":1})", "logit_bias"},
       {R"("logit_bias":{"99999999999":1})", "logit_bias"},
+      {R"("logit_bias":{"01":1})", "logit_bias"},
       {R"("logit_bias":{"1":101})", "logit_bias.1"},
       {R"("logit_bias":{"1":"x"})", "logit_bias.1"},
       {R"("stream":1)", "stream"},
@@ -218,7 +227,8 @@ TEST(OpenAiRequest, BadPromptsAreRefusedByName) {
       {WithPrompt(R"("logprobs":21)"), "logprobs"},
       {WithPrompt(R"("logprobs":-1)"), "logprobs"},
       {WithPrompt(R"("logprobs":true)"), "logprobs"},
-      {WithPrompt(R"("echo":true,"logprobs":1)"), "echo"},
+      {WithPrompt(R"("echo":true,"max_tokens":-1)"), "max_tokens"},
+      {WithPrompt(R"("max_tokens":0)"), "max_tokens"},
       {WithPrompt(R"("echo":"yes")"), "echo"},
       {WithPrompt(R"("best_of":3)"), "best_of"},
       {R"({"prompt":["1","2","3","4","5","6","7","8","9"],"n":16})", "n"},

@@ -21,6 +21,19 @@ void AddFinish(FinishReason finish, OrderedJson* choice) {
   if (finish == FinishReason::kContext) (*choice)["finish_detail"] = FinishReasonName(finish);
 }
 
+OrderedJson ChoiceJson(const AnswerHead& head, ChoiceText part) {
+  OrderedJson choice;
+  choice["index"] = part.index;
+  if (head.is_chat) {
+    choice["message"] = {{"role", "assistant"}, {"content", std::move(part.text)}};
+  } else {
+    choice["text"] = std::move(part.text);
+  }
+  choice["logprobs"] = std::move(part.logprobs);
+  AddFinish(part.finish, &choice);
+  return choice;
+}
+
 OrderedJson ReceiptJson(const Receipt& receipt) {
   OrderedJson json;
   json["reused_tokens"] = receipt.reused_tokens;
@@ -55,26 +68,19 @@ OrderedJson ReceiptsJson(std::span<const Receipt> receipts) {
   return json;
 }
 
-OrderedJson AnswerJson(const AnswerHead& head, std::vector<ChoiceText> choices, const Usage& usage,
-                       std::span<const Receipt> receipts) {
-  OrderedJson json = HeadJson(head, false);
-  OrderedJson list = OrderedJson::array();
-  for (ChoiceText& part : choices) {
-    OrderedJson choice;
-    choice["index"] = part.index;
-    if (head.is_chat) {
-      choice["message"] = {{"role", "assistant"}, {"content", std::move(part.text)}};
-    } else {
-      choice["text"] = std::move(part.text);
-    }
-    choice["logprobs"] = std::move(part.logprobs);
-    AddFinish(part.finish, &choice);
-    list.push_back(std::move(choice));
+std::string AnswerText(const AnswerHead& head, size_t choices, const std::function<ChoiceText(size_t)>& take,
+                       const Usage& usage, std::span<const Receipt> receipts) {
+  std::string text = ToText(HeadJson(head, false));
+  text.back() = ',';
+  text += "\"choices\":[";
+  for (size_t i = 0; i < choices; ++i) {
+    if (i > 0) text += ',';
+    text += ToText(ChoiceJson(head, take(i)));
   }
-  json["choices"] = std::move(list);
-  json["usage"] = UsageJson(usage);
-  json["holdfast"] = ReceiptsJson(receipts);
-  return json;
+  OrderedJson rest;
+  rest["usage"] = UsageJson(usage);
+  rest["holdfast"] = ReceiptsJson(receipts);
+  return text + "]," + ToText(rest).substr(1);
 }
 
 OrderedJson ChunkJson(const AnswerHead& head, ChoiceText part, bool is_first) {

@@ -2,10 +2,10 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <span>
 #include <string>
 #include <string_view>
-#include <vector>
 
 #include "holdfast/serving.h"
 #include "server/json_body.h"
@@ -40,9 +40,10 @@ OrderedJson UsageJson(const Usage& usage);
 // choices "choices" has them all. That another tenant's prefix would have matched is not told.
 OrderedJson ReceiptsJson(std::span<const Receipt> receipts);
 
-// The whole answer.
-OrderedJson AnswerJson(const AnswerHead& head, std::vector<ChoiceText> choices, const Usage& usage,
-                       std::span<const Receipt> receipts);
+// The whole answer as JSON text. take(i) gives choice i, once and in order: with log probabilities a choice as JSON is
+// far larger than its text, so that there is never more than one.
+std::string AnswerText(const AnswerHead& head, size_t choices, const std::function<ChoiceText(size_t)>& take,
+                       const Usage& usage, std::span<const Receipt> receipts);
 // A streamed chunk with some of a choice. is_first: of this choice (chat says the role there).
 OrderedJson ChunkJson(const AnswerHead& head, ChoiceText part, bool is_first);
 // The last chunk of stream_options.include_usage: no choices, the usage.

@@ -3,21 +3,10 @@
 #include <random>
 #include <utility>
 
+#include "server/vocabulary.h"
+
 namespace holdfast::server {
 namespace {
-
-std::optional<ApiError> CheckVocabulary(const Engine& engine, const std::vector<int32_t>& tokens) {
-  const int64_t vocab_size = engine.info().vocab_size;
-  for (const int32_t token : tokens) {
-    if (token >= vocab_size) {
-      return ApiError{
-          400,
-          "prompt: token " + std::to_string(token) + ", the vocabulary has " + std::to_string(vocab_size),
-          "prompt", ""};
-    }
-  }
-  return std::nullopt;
-}
 
 std::optional<ApiError> AddPrompt(const Engine& engine, Prompt& prompt, PreparedRequest* prepared) {
   std::vector<int32_t> tokens;
@@ -29,7 +18,7 @@ std::optional<ApiError> AddPrompt(const Engine& engine, Prompt& prompt, Prepared
     echo = std::move(*text);
   } else {
     tokens = std::move(std::get<std::vector<int32_t>>(prompt));
-    if (auto error = CheckVocabulary(engine, tokens)) return error;
+    if (auto error = CheckVocabulary(engine, "prompt", tokens)) return error;
     if (prepared->request.echo) {
       auto text_of = engine.Detokenize(tokens);
       if (!text_of.ok()) return ErrorOf(text_of.status(), "prompt");
@@ -56,12 +45,7 @@ std::variant<PreparedRequest, ApiError> PrepareRequest(const Engine& engine, boo
   if (!request.has_seed)
     request.generate.sampling.seed = (uint64_t{std::random_device{}()} << 32) | std::random_device{}();
   for (const LogitBias& bias : request.generate.sampling.logit_bias) {
-    if (bias.token >= engine.info().vocab_size) {
-      return ApiError{400,
-                      "logit_bias: token " + std::to_string(bias.token) + ", the vocabulary has " +
-                          std::to_string(engine.info().vocab_size),
-                      "logit_bias", ""};
-    }
+    if (auto error = CheckVocabulary(engine, "logit_bias", {&bias.token, 1})) return std::move(*error);
   }
   for (Prompt& prompt : request.prompts) {
     if (auto error = AddPrompt(engine, prompt, &prepared)) return std::move(*error);

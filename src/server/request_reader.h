@@ -39,6 +39,7 @@ class RequestReader {
   const ApiError& error() const { return error_; }
   // After ReadHead. Of a header that is there several times, the first.
   std::string Header(boost::beast::http::field name) const;
+  size_t count(boost::beast::http::field name) const { return parser_.get().count(name); }
   std::string method() const { return std::string(parser_.get().method_string()); }
   std::string target() const { return std::string(parser_.get().target()); }
   bool is_http_1_0() const { return parser_.get().version() == 10; }

@@ -1,5 +1,7 @@
 #include "server/response_head.h"
 
+#include <arpa/inet.h>
+
 #include <cstdio>
 #include <ctime>
 
@@ -24,10 +26,14 @@ const char* ReasonOf(int status) {
       return "Request Timeout";
     case 413:
       return "Payload Too Large";
+    case 415:
+      return "Unsupported Media Type";
     case 429:
       return "Too Many Requests";
     case 431:
       return "Request Header Fields Too Large";
+    case 501:
+      return "Not Implemented";
     case 503:
       return "Service Unavailable";
     default:
@@ -88,6 +94,14 @@ bool IsOwnOrigin(std::string_view origin, std::string_view host) {
   if (origin.empty()) return true;
   const size_t scheme = origin.find("://");
   return scheme != std::string_view::npos && origin.substr(scheme + 3) == host;
+}
+
+bool IsLocalHost(std::string_view host) {
+  if (host.starts_with('[')) return true;  // an IPv6 address
+  host = host.substr(0, host.find(':'));
+  if (host.find('.') == std::string_view::npos || host.ends_with(".localhost")) return true;
+  in_addr address = {};
+  return inet_pton(AF_INET, std::string(host).c_str(), &address) == 1;
 }
 
 }  // namespace holdfast::server

@@ -30,6 +30,17 @@ std::string Shown(std::string_view text) {
   return std::string(text.substr(0, kShownCharacters)) + (text.size() > kShownCharacters ? "..." : "");
 }
 
+// Of a target as browsers and clients send it, or as they do to a proxy: with scheme and authority before it (RFC 9112,
+// section 3.2.2).
+std::string_view PathOf(std::string_view target) {
+  constexpr std::string_view kScheme = "http://";
+  if (target.starts_with(kScheme)) {
+    const size_t slash = target.find('/', kScheme.size());
+    target = slash == std::string_view::npos ? "/" : target.substr(slash);
+  }
+  return target.substr(0, target.find_first_of("?#"));
+}
+
 }  // namespace
 
 std::string DecodePercent(std::string_view text) {
@@ -51,7 +62,7 @@ std::string DecodePercent(std::string_view text) {
 }
 
 std::variant<Route, NoRoute> FindRoute(std::string_view method, std::string_view target) {
-  const std::string_view path = target.substr(0, target.find_first_of("?#"));
+  const std::string_view path = PathOf(target);
   const bool is_model = path.starts_with(kModelPrefix) && path.size() > kModelPrefix.size();
   constexpr Line kModelLine = {kModelPrefix, false, Endpoint::kModel, Access::kTenant};
   const Line* found = is_model ? &kModelLine : nullptr;

@@ -37,6 +37,21 @@ TEST(Router, PercentEscapesThatAreNoneStay) {
   EXPECT_EQ(DecodePercent("%41%zz%4"), "A%zz%4");
 }
 
+TEST(Router, ATargetMayHaveSchemeAndAuthority) {
+  EXPECT_EQ(std::get<Route>(FindRoute("GET", "http://a:1/health?x")).endpoint, Endpoint::kHealth);
+  EXPECT_EQ(std::get<Route>(FindRoute("GET", "http://a")).endpoint, Endpoint::kPage);
+  EXPECT_EQ(std::get<NoRoute>(FindRoute("GET", "ftp://a/health")).error.status, 404);
+}
+
+TEST(ResponseHead, AHostIsLocalWhereNoOneElseCouldHaveNamedIt) {
+  for (const char* host : {"", "localhost", "localhost:8080", "LOCALHOST", "mybox:1", "127.0.0.1",
+                           "127.0.0.1:80", "192.0.2.7", "[::1]:8080", "[::1]", "a.localhost:1"})
+    EXPECT_TRUE(IsLocalHost(host)) << host;
+  for (const char* host : {"evil.example", "evil.example:8080", "127.0.0.1.evil.example", "localhost.",
+                           "a.localhost.evil", "1.2.3", "0x7f.1"})
+    EXPECT_FALSE(IsLocalHost(host)) << host;
+}
+
 TEST(ResponseHead, AnOriginIsOnesOwnOnlyWhereItIsTheHost) {
   EXPECT_TRUE(IsOwnOrigin("", "a:1"));
   EXPECT_TRUE(IsOwnOrigin("http://a:1", "a:1"));

@@ -185,6 +185,39 @@ TEST(Server, AnotherSitesPageMayNotUseAServerWithoutKeys) {
   EXPECT_EQ(client.Get("/v1/cache", "Origin: http://test\r\n")->status, 200);
 }
 
+TEST(Server, ANameOfAnotherSiteThatPointsHereMayNotUseAServerWithoutKeys) {
+  FakeServing serving;
+  TestServer server(serving);
+  TestServer with_key(serving, WithKeys({"key"}));
+  const auto ask = [](int port, const std::string& headers) {
+    TestClient client(port);
+    EXPECT_TRUE(client.Send("GET /v1/models HTTP/1.1\r\nAuthorization: Bearer key\r\n" + headers + "\r\n"));
+    return client.ReadResponse()->status;
+  };
+  EXPECT_EQ(ask(server.port(), "Host: evil.example:8080\r\nOrigin: http://evil.example:8080\r\n"), 403);
+  EXPECT_EQ(ask(server.port(), "Host: evil.example\r\n"), 403);
+  EXPECT_EQ(ask(server.port(), "Host: 127.0.0.1:8080\r\nOrigin: http://127.0.0.1:8080\r\n"), 200);
+  EXPECT_EQ(ask(with_key.port(), "Host: models.example\r\n"), 200);
+}
+
+TEST(Server, AHeadThatMayMeanTwoThingsIsRefused) {
+  FakeServing serving;
+  TestServer server(serving);
+  const auto ask = [&](const std::string& head, const std::string& body) {
+    TestClient client(server.port());
+    EXPECT_TRUE(client.Send("POST /v1/completions " + head + "\r\n\r\n" + body));
+    return client.ReadResponse()->status;
+  };
+  const std::string length = "\r\nContent-Length: " + std::to_string(std::string(kAsk).size());
+  EXPECT_EQ(ask("HTTP/1.1\r\nHost: a" + length, kAsk), 200);
+  EXPECT_EQ(ask("HTTP/1.1\r\nHost: a\r\nHost: b" + length, kAsk), 400);
+  EXPECT_EQ(ask("HTTP/1.1" + length, kAsk), 400);
+  EXPECT_EQ(ask("HTTP/1.0" + length, kAsk), 200);
+  EXPECT_EQ(ask("HTTP/1.1\r\nHost: a\r\nContent-Encoding: gzip" + length, kAsk), 415);
+  EXPECT_EQ(ask("HTTP/1.1\r\nHost: a\r\nContent-Encoding: Identity" + length, kAsk), 200);
+  EXPECT_EQ(ask("HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: gzip, chunked", "0\r\n\r\n"), 501);
+}
+
 TEST(Server, AnOpenAddressNeedsAKey) {
   FakeServing serving;
   for (const char* host : {"0.0.0.0", "::", "::ffff:0.0.0.0", "192.0.2.1"}) {

@@ -9,6 +9,7 @@
 
 #include <algorithm>
 #include <cctype>
+#include <cerrno>
 
 namespace holdfast::server {
 
@@ -51,7 +52,10 @@ bool TestClient::Send(std::string_view bytes) {
 
 bool TestClient::Fill() {
   char bytes[16 << 10];
-  const ssize_t count = ::recv(fd_, bytes, sizeof bytes, 0);
+  ssize_t count = 0;
+  do {
+    count = ::recv(fd_, bytes, sizeof bytes, 0);
+  } while (count < 0 && errno == EINTR);  // the process was stopped and goes on
   if (count <= 0) return false;
   pending_.append(bytes, static_cast<size_t>(count));
   return true;
@@ -65,7 +69,10 @@ std::string TestClient::Receive() {
 bool TestClient::IsClosed() {
   if (!pending_.empty()) return false;
   char byte;
-  const ssize_t count = ::recv(fd_, &byte, 1, 0);
+  ssize_t count = 0;
+  do {
+    count = ::recv(fd_, &byte, 1, 0);
+  } while (count < 0 && errno == EINTR);
   return count == 0 || (count < 0 && errno != EAGAIN && errno != EWOULDBLOCK);
 }
 

@@ -79,6 +79,8 @@ struct FakeServing::Channel {
     if (made == fail_after) {
       event.error = Internal("fake: it failed");
       event.finish = FinishReason::kCancelled;
+    } else if (request.generate.max_tokens == 0) {
+      event.finish = FinishReason::kLength;
     } else {
       event.token = Next();
       if (event.token < 256) held += static_cast<char>(event.token);
@@ -137,6 +139,16 @@ class FakeServing::Request final : public ServedRequest {
     return receipt;
   }
   int64_t completion_tokens() const override { return channel_->taken; }
+  std::vector<PositionLogprobs> TakePromptLogprobs() override {
+    const ServingRequest& request = channel_->request;
+    std::vector<PositionLogprobs> prompt;
+    for (size_t i = 1; request.prompt_logprobs && i < request.tokens.size(); ++i) {
+      prompt.push_back({{request.tokens[i], -0.25f}, {}});
+      for (int k = 0; k < request.top_logprobs; ++k)
+        prompt.back().top.push_back({(request.tokens[i] + k) % 256, -0.25f - static_cast<float>(k)});
+    }
+    return prompt;
+  }
 
  private:
   FakeServing* owner_;

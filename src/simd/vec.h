@@ -15,6 +15,7 @@
 //           SelectLess(a, b, x, y)                  lane: a < b ? x : y
 //           HSum(v) HMax(v)                         fixed tree: lanes i and i+8, then +4, +2, +1
 //           HMaxEach(v)                             of v[8]: lane i < 8 is HMax(v[i])
+//           HSumEach(v)                             of v[8]: lane i < 8 is HSum(v[i])
 //           Butterfly<n>(v)                         lane i: i & n ? v[i^n] - v[i] : v[i] + v[i^n]; n = 1, 2, 4, 8
 //   I32x16  IZero() ISet(x) ILoad(p) IStore(p, v) IAdd ISub IMul
 //           IShiftRight<n>(i)                       arithmetic
@@ -25,6 +26,8 @@
 //           ToF32(i)   RoundToI32(f)                nearest even; REQUIRES |f| < 2^31
 //           Fraction(f) = f - RoundToI32(f)         exact; REQUIRES |f| < 2^22
 //           Exponent2(i) = 2^i as F32x16            REQUIRES -126 <= i <= 127
+//           ScaledFrom(low, x, a, n)                lane: x < low ? 0 : a * 2^n; REQUIRES n whole and in -126..127 where
+//                                                   it counts
 //           LoadU8AsF32(p) LoadI8AsF32(p)           16 bytes to float
 //           Max and Min of a NaN are unspecified. vec_math.h adds Exp2, Exp, Sigmoid, Silu, Tanh, GeluTanh.
 //   B8x64   BLoad(p) BBroadcast4(p)                 64 bytes; 4 bytes repeated 16 times

@@ -126,6 +126,11 @@ HF_INLINE F32x16 HMaxEach(const F32x16 (&v)[8]) {
   for (int i = 0; i < 8; ++i) lanes[i] = HMax(v[i]);
   return Load(lanes);
 }
+HF_INLINE F32x16 HSumEach(const F32x16 (&v)[8]) {
+  float lanes[16] = {};
+  for (int i = 0; i < 8; ++i) lanes[i] = HSum(v[i]);
+  return Load(lanes);
+}
 // Within quarters of four lanes; bits of `upper` are the lanes that take differences.
 template <int swap, int upper>
 HF_INLINE __m256 ButterflyWithin(__m256 a) {
@@ -200,6 +205,9 @@ HF_INLINE F32x16 Exponent2(I32x16 a) {
   const I32x16 biased = IAdd(a, ISet(127));
   return {_mm256_castsi256_ps(_mm256_slli_epi32(biased.lo, 23)),
           _mm256_castsi256_ps(_mm256_slli_epi32(biased.hi, 23))};
+}
+HF_INLINE F32x16 ScaledFrom(F32x16 low, F32x16 x, F32x16 a, F32x16 n) {
+  return SelectLess(x, low, Zero(), Mul(a, Exponent2(RoundToI32(n))));
 }
 HF_INLINE F32x16 LoadU8AsF32(const void* p) {
   const __m128i b = _mm_loadu_si128(static_cast<const __m128i*>(p));

@@ -116,23 +116,37 @@ HF_INLINE float HMax(F32x16 a) {
   const __m128 s2 = _mm_max_ps(s4, _mm_movehl_ps(s4, s4));
   return _mm_cvtss_f32(_mm_max_ss(s2, _mm_shuffle_ps(s2, s2, 1)));
 }
-// Halves, quarters and lanes of two vectors meet in one, so that eight maxima cost three times one.
-HF_INLINE F32x16 HMaxEach(const F32x16 (&v)[8]) {
+// Lanes of a and of b that HSum and HMax would join, where they are for `step` 0 (halves) and 1 (quarters).
+template <int step>
+HF_INLINE __m512 Half(__m512 a, __m512 b, bool upper) {
+  if constexpr (step == 0) return upper ? _mm512_shuffle_f32x4(a, b, 0xee) : _mm512_shuffle_f32x4(a, b, 0x44);
+  if constexpr (step == 1) return upper ? _mm512_shuffle_f32x4(a, b, 0xdd) : _mm512_shuffle_f32x4(a, b, 0x88);
+}
+// Halves, quarters and lanes of two vectors meet in one, so that eight sums or maxima cost three times one.
+template <typename Join>
+HF_INLINE F32x16 JoinEach(const F32x16 (&v)[8], Join join) {
   __m512 pair[4], four[2];
+#pragma GCC unroll 4
   for (int i = 0; i < 4; ++i) {
     const __m512 a = v[2 * i].v, b = v[2 * i + 1].v;
-    pair[i] = _mm512_max_ps(_mm512_shuffle_f32x4(a, b, 0x44), _mm512_shuffle_f32x4(a, b, 0xee));
+    pair[i] = join(Half<0>(a, b, false), Half<0>(a, b, true));
   }
+#pragma GCC unroll 2
   for (int i = 0; i < 2; ++i) {
     const __m512 a = pair[2 * i], b = pair[2 * i + 1];
-    four[i] = _mm512_max_ps(_mm512_shuffle_f32x4(a, b, 0x88), _mm512_shuffle_f32x4(a, b, 0xdd));
+    four[i] = join(Half<1>(a, b, false), Half<1>(a, b, true));
   }
-  // A quarter i: two partial maxima each of v[i] and v[i + 4], alternating.
-  const __m512 both =
-      _mm512_max_ps(_mm512_unpacklo_ps(four[0], four[1]), _mm512_unpackhi_ps(four[0], four[1]));
-  const __m512 all = _mm512_max_ps(both, _mm512_permute_ps(both, 0x4e));
+  // A quarter i: two partial results each of v[i] and v[i + 4], alternating.
+  const __m512 both = join(_mm512_unpacklo_ps(four[0], four[1]), _mm512_unpackhi_ps(four[0], four[1]));
+  const __m512 all = join(both, _mm512_permute_ps(both, 0x4e));
   const __m512i order = _mm512_setr_epi32(0, 4, 8, 12, 1, 5, 9, 13, 0, 4, 8, 12, 1, 5, 9, 13);
   return {_mm512_permutexvar_ps(order, all)};
+}
+HF_INLINE F32x16 HMaxEach(const F32x16 (&v)[8]) {
+  return JoinEach(v, [](__m512 a, __m512 b) { return _mm512_max_ps(a, b); });
+}
+HF_INLINE F32x16 HSumEach(const F32x16 (&v)[8]) {
+  return JoinEach(v, [](__m512 a, __m512 b) { return _mm512_add_ps(a, b); });
 }
 // Lanes of a with their partners at distance n changed places.
 template <int n>
@@ -195,6 +209,9 @@ HF_INLINE F32x16 Fraction(F32x16 a) {
 }
 HF_INLINE F32x16 Exponent2(I32x16 a) {
   return {_mm512_castsi512_ps(_mm512_slli_epi32(_mm512_add_epi32(Bits(a), _mm512_set1_epi32(127)), 23))};
+}
+HF_INLINE F32x16 ScaledFrom(F32x16 low, F32x16 x, F32x16 a, F32x16 n) {
+  return {_mm512_maskz_scalef_ps(_mm512_cmp_ps_mask(x.v, low.v, _CMP_NLT_UQ), a.v, n.v)};
 }
 HF_INLINE F32x16 LoadU8AsF32(const void* p) {
   return {_mm512_cvtepi32_ps(_mm512_cvtepu8_epi32(_mm_loadu_si128(static_cast<const __m128i*>(p))))};

@@ -126,6 +126,11 @@ HF_INLINE F32x16 HMaxEach(const F32x16 (&v)[8]) {
   for (int i = 0; i < 8; ++i) lanes[i] = HMax(v[i]);
   return Load(lanes);
 }
+HF_INLINE F32x16 HSumEach(const F32x16 (&v)[8]) {
+  float lanes[16] = {};
+  for (int i = 0; i < 8; ++i) lanes[i] = HSum(v[i]);
+  return Load(lanes);
+}
 template <int n>
 HF_INLINE F32x16 Butterfly(F32x16 a) {
   static_assert(n == 1 || n == 2 || n == 4 || n == 8);
@@ -193,6 +198,9 @@ HF_INLINE F32x16 Fraction(F32x16 a) {
 HF_INLINE F32x16 Exponent2(I32x16 a) {
   return FRegisters(
       [&](int i) { return vreinterpretq_f32_s32(vshlq_n_s32(vaddq_s32(a.v[i], vdupq_n_s32(127)), 23)); });
+}
+HF_INLINE F32x16 ScaledFrom(F32x16 low, F32x16 x, F32x16 a, F32x16 n) {
+  return SelectLess(x, low, Zero(), Mul(a, Exponent2(RoundToI32(n))));
 }
 HF_INLINE F32x16 LoadU8AsF32(const void* p) {
   const uint8x16_t b = vld1q_u8(static_cast<const uint8_t*>(p));

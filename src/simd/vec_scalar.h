@@ -159,6 +159,11 @@ HF_INLINE F32x16 HMaxEach(const F32x16 (&v)[8]) {
   for (int i = 0; i < 8; ++i) lanes[i] = HMax(v[i]);
   return Load(lanes);
 }
+HF_INLINE F32x16 HSumEach(const F32x16 (&v)[8]) {
+  float lanes[16] = {};
+  for (int i = 0; i < 8; ++i) lanes[i] = HSum(v[i]);
+  return Load(lanes);
+}
 template <int n>
 HF_INLINE F32x16 Butterfly(F32x16 a) {
   static_assert(n == 1 || n == 2 || n == 4 || n == 8);
@@ -225,6 +230,9 @@ HF_INLINE F32x16 Fraction(F32x16 a) {
 }
 HF_INLINE F32x16 Exponent2(I32x16 a) {
   return FVectors([&](int i) { return (F32x4)(((U32x4)a.v[i] + 127u) << 23); });
+}
+HF_INLINE F32x16 ScaledFrom(F32x16 low, F32x16 x, F32x16 a, F32x16 n) {
+  return SelectLess(x, low, Zero(), Mul(a, Exponent2(RoundToI32(n))));
 }
 HF_INLINE F32x16 LoadU8AsF32(const void* p) {
   return FVectors([&](int i) { return __builtin_convertvector(LoadVector<U8x4>(p, i), F32x4); });

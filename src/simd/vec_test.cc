@@ -200,7 +200,7 @@ TEST_P(VecTest, SelectLessTreatsEqualAndNanAsNotLess) {
   for (size_t i = 0; i < 16; ++i) EXPECT_EQ(out[i], a[i] < b[i] ? x[i] : y[i]) << i;
 }
 
-TEST_P(VecTest, LargestOfEightVectorsAtOnceAreThoseOfEach) {
+TEST_P(VecTest, LargestAndSumsOfEightVectorsAtOnceAreThoseOfEach) {
   std::array<float, 8 * 16> v;
   for (int round = 0; round < 50; ++round) {
     for (size_t i = 0; i < 8; ++i) {
@@ -210,6 +210,8 @@ TEST_P(VecTest, LargestOfEightVectorsAtOnceAreThoseOfEach) {
     Floats out;
     kernels().hmax_each(v.data(), out.data());
     for (size_t i = 0; i < 8; ++i) ASSERT_EQ(out[i], kernels().hmax(v.data() + 16 * i)) << i;
+    kernels().hsum_each(v.data(), out.data());
+    for (size_t i = 0; i < 8; ++i) ASSERT_EQ(out[i], kernels().hsum(v.data() + 16 * i)) << i;
   }
 }
 
@@ -329,6 +331,24 @@ TEST_P(VecTest, ConvertsBetweenFloatAndInteger) {
     Floats power;
     kernels().exponent2(exponent.data(), power.data());
     for (const float x : power) EXPECT_EQ(x, std::ldexp(1.0f, e));
+  }
+}
+
+TEST_P(VecTest, ScaledByAPowerOfTwoButZeroBelowALimit) {
+  const Floats a = {1.0f,  1.5f, 0.7f, 1.4f, -1.25f, 1.0f, 1.0f, 0.75f,
+                    0.71f, 1.0f, 1.0f, 1.0f, 1.3f,   1.0f, 1.0f, 1.0f};
+  const Floats n = {0.0f, -1.0f, -3.0f, -20.0f, 5.0f,    127.0f,  -126.0f, -126.0f,
+                    0.0f, 0.0f,  0.0f,  -1.0f,  -126.0f, -126.0f, 2.0f,    -126.0f};
+  Floats x = n;
+  // Below the limit, the nearest number below it included.
+  x[8] = -std::numeric_limits<float>::infinity();
+  x[9] = -1e30f;
+  x[10] = -127.0f;
+  x[13] = std::nextafter(-126.0f, -200.0f);
+  Floats out;
+  kernels().scaled_from(-126.0f, x.data(), a.data(), n.data(), out.data());
+  for (size_t i = 0; i < 16; ++i) {
+    EXPECT_EQ(out[i], x[i] < -126.0f ? 0.0f : std::ldexp(a[i], static_cast<int>(n[i]))) << i;
   }
 }
 

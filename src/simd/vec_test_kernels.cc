@@ -79,6 +79,14 @@ void LargestOfEach(const float* v, float* out) {
                              Load(v + 64), Load(v + 80), Load(v + 96), Load(v + 112)};
   Store(out, HMaxEach(vectors));
 }
+void SumOfEach(const float* v, float* out) {
+  const F32x16 vectors[8] = {Load(v),      Load(v + 16), Load(v + 32), Load(v + 48),
+                             Load(v + 64), Load(v + 80), Load(v + 96), Load(v + 112)};
+  Store(out, HSumEach(vectors));
+}
+void Scaled(float low, const float* x, const float* a, const float* n, float* out) {
+  Store(out, ScaledFrom(Set(low), Load(x), Load(a), Load(n)));
+}
 void IZeroTo(int32_t* out) {
   IStore(out, IZero());
 }
@@ -155,6 +163,7 @@ const VecTestKernels kVecTestKernels = {
     .hsum = Sum,
     .hmax = Largest,
     .hmax_each = LargestOfEach,
+    .hsum_each = SumOfEach,
     .butterfly = {Unary<Butterfly<1>>, Unary<Butterfly<2>>, Unary<Butterfly<4>>, Unary<Butterfly<8>>},
     .izero = IZeroTo,
     .iset = ISetTo,
@@ -171,6 +180,7 @@ const VecTestKernels kVecTestKernels = {
     .round_to_i32 = FloatToInt,
     .fraction = Unary<Fraction>,
     .exponent2 = PowerOfTwo,
+    .scaled_from = Scaled,
     .load_u8 = FromU8,
     .load_i8 = FromI8,
     .bcopy = ByteCopy,

@@ -34,7 +34,8 @@ struct VecTestKernels {
   float (*hsum)(const float* a);
   float (*hmax)(const float* a);
   void (*hmax_each)(const float* v, float* out);  // v: 8 vectors
-  Unary* butterfly[4];                            // by log2 of the distance
+  void (*hsum_each)(const float* v, float* out);
+  Unary* butterfly[4];  // by log2 of the distance
 
   void (*izero)(int32_t* out);
   void (*iset)(int32_t x, int32_t* out);
@@ -48,6 +49,7 @@ struct VecTestKernels {
   void (*round_to_i32)(const float* a, int32_t* out);
   Unary* fraction;
   void (*exponent2)(const int32_t* a, float* out);
+  void (*scaled_from)(float low, const float* x, const float* a, const float* n, float* out);
   void (*load_u8)(const uint8_t* p, float* out);
   void (*load_i8)(const uint8_t* p, float* out);
 

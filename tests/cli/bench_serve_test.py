@@ -3,6 +3,7 @@
 import http.server
 import json
 import pathlib
+import resource
 import subprocess
 import sys
 import tempfile
@@ -35,6 +36,8 @@ class Handler(http.server.BaseHTTPRequestHandler):
         with self.server.lock:
             self.server.bodies.append(body)
             failing = self.server.failing(len(self.server.bodies))
+        if self.server.together is not None:
+            self.server.together.wait(20)
         if failing:
             return self.answer(429, {"error": {"message": "the queue is full"}})
         self.send_response(200)
@@ -49,10 +52,14 @@ class Handler(http.server.BaseHTTPRequestHandler):
         self.wfile.write(b"0\r\n\r\n")
 
 
+class Server(http.server.ThreadingHTTPServer):
+    daemon_threads, request_queue_size = True, 256
+    together = None  # a barrier that requests wait at
+
+
 class BenchServe(unittest.TestCase):
     def setUp(self):
-        self.server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self.server.daemon_threads = True
+        self.server = Server(("127.0.0.1", 0), Handler)
         self.server.lock, self.server.bodies, self.server.failing = threading.Lock(), [], lambda count: False
         threading.Thread(target=self.server.serve_forever, daemon=True).start()
         self.url = f"http://127.0.0.1:{self.server.server_address[1]}"
@@ -61,9 +68,9 @@ class BenchServe(unittest.TestCase):
         self.server.shutdown()
         self.server.server_close()
 
-    def run_it(self, *arguments, url=None):
+    def run_it(self, *arguments, url=None, before=None):
         return subprocess.run([PROGRAM, "bench", "serve", "--url", url or self.url, *arguments], capture_output=True, text=True,
-                              timeout=60)
+                              timeout=60, preexec_fn=before)
 
     def test_one_json_object_has_the_figures(self):
         done = self.run_it("--clients", "2", "--requests", "5", "--prompt-tokens", "30", "--shared-tokens", "20", "-n", "4", "--json")
@@ -104,6 +111,19 @@ class BenchServe(unittest.TestCase):
         self.assertEqual(done.returncode, 0, done.stderr)
         for words in ("4 requests", "0 errors", "12 tokens", "first text", "gap"):
             self.assertIn(words, done.stdout)
+
+    def test_more_clients_at_a_time_than_the_soft_limit_of_descriptors(self):
+        self.server.together = threading.Barrier(100)
+        hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+        done = self.run_it("--clients", "100", "--requests", "100", "-n", "1", "--json",
+                           before=lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (64, hard)))
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertEqual(json.loads(done.stdout)["errors"], 0, done.stderr)
+        self.server.together = None
+        done = self.run_it("--clients", "100", "--requests", "100", "-n", "1", "--json",
+                           before=lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (64, 64)))
+        self.assertGreater(json.loads(done.stdout)["errors"], 0)
+        self.assertIn("Too many open files", done.stderr)
 
     def test_a_trace_decides_how_long_and_how_many(self):
         with tempfile.TemporaryDirectory() as folder:

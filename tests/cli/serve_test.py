@@ -18,8 +18,8 @@ from cli_test import MODEL, PROGRAM, run, run_json
 class Serving:
     """A running server; its standard error is read up to the line that says where it listens."""
 
-    def __init__(self, *arguments):
-        self.process = subprocess.Popen([PROGRAM, "serve", "-m", MODEL, "--port", "0", "-c", "128", "-t", "1", *arguments],
+    def __init__(self, *arguments, model=MODEL, context=128):
+        self.process = subprocess.Popen([PROGRAM, "serve", "-m", model, "--port", "0", "-c", str(context), "-t", "1", *arguments],
                                         stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
         for line in self.process.stderr:
             found = re.match(r"listening on (http://\S+)$", line)
@@ -110,6 +110,29 @@ class Serve(unittest.TestCase):
             chunks = [json.loads(e[len("data: "):]) for e in events[:-1]]
             self.assertEqual("".join(c["choices"][0]["text"] for c in chunks), plain)
             self.assertIn("holdfast", chunks[-1])
+
+    def test_an_echo_with_logprobs_has_the_prompts_and_they_are_those_of_an_answer(self):
+        with Serving() as server:
+            prompt = [3 + i % 20 for i in range(60)]
+            answer = server.complete(prompt=prompt, max_tokens=9, logprobs=2, ignore_eos=True)["choices"][0]["logprobs"]
+            drawn = json.loads(server.ask("/tokenize", {"content": "a"}))["tokens"]
+            self.assertEqual(len(drawn), 1)
+            for more in (drawn, [7, 200, 11]):
+                whole = server.complete(prompt=prompt + more, max_tokens=0, logprobs=2, echo=True)
+                self.assertEqual(whole["usage"]["completion_tokens"], 0)
+                self.assertEqual(whole["usage"]["prompt_tokens_details"]["cached_tokens"], 0)
+                self.assertEqual(whole["holdfast"]["miss"]["cause"], "disabled")
+                logprobs = whole["choices"][0]["logprobs"]
+                for key in ("tokens", "token_logprobs", "top_logprobs", "text_offset"):
+                    self.assertEqual(len(logprobs[key]), 60 + len(more))
+                self.assertIsNone(logprobs["token_logprobs"][0])
+                # The likeliest two after the 60 tokens, whether they are echoed or answered, to the bit.
+                for name, value in answer["top_logprobs"][0].items():
+                    self.assertEqual(logprobs["top_logprobs"][60][name], value)
+            cold = server.complete(prompt=prompt + drawn, max_tokens=0, logprobs=2, echo=True)["choices"]
+            warm = server.complete(prompt=prompt + drawn, max_tokens=3, logprobs=2, echo=True)["choices"]
+            self.assertEqual(warm[0]["logprobs"]["token_logprobs"][:61], cold[0]["logprobs"]["token_logprobs"])
+            self.assertEqual(server.complete(prompt=prompt + drawn)["usage"]["prompt_tokens_details"]["cached_tokens"], 60)
 
     def test_tenants_do_not_share_and_only_the_first_key_sees_the_pool(self):
         with tempfile.TemporaryDirectory() as folder:

@@ -17,16 +17,19 @@ alignas(64) constexpr float kLaneNumber[kLanes] = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9,
 // iteration).
 HF_INLINE F32x16 Weight(F32x16 x) {
   const F32x16 low = Set(-126.0f);
+#if defined(HOLDFAST_ISA_AVX512)
+  const F32x16 at_least = x;  // any number has a fraction there
+#else
   const F32x16 at_least = Max(x, low);
-  const I32x16 n = RoundToI32(at_least);
-  const F32x16 f = Sub(at_least, ToF32(n));
+#endif
+  const F32x16 f = Fraction(at_least);
   F32x16 p = Set(1.326472731e-03f);
   p = Fma(p, f, Set(9.671512991e-03f));
   p = Fma(p, f, Set(5.550733581e-02f));
   p = Fma(p, f, Set(2.402224243e-01f));
   p = Fma(p, f, Set(6.931470037e-01f));
   p = Fma(p, f, Set(1.0f));
-  return SelectLess(x, low, Zero(), Mul(p, Exponent2(n)));
+  return ScaledFrom(low, x, p, Sub(at_least, f));
 }
 
 HF_INLINE bool Covers(const ChunkView& view, int row) {
@@ -65,19 +68,28 @@ template <Keep keep, bool kAll>
 HF_INLINE float Largest(float* row, const ChunkView& view, float offset, int tile_begin, int tile_end,
                         const ScoreRule& rule, F32x16* poison) {
   const F32x16 unseen = Set(kEmptyMax);
-  F32x16 largest = unseen;
-  for (int t = tile_begin; t < tile_end; ++t) {
+  // Two chains each, because one is most of the time of a single row.
+  F32x16 largest[2] = {unseen, unseen};
+  F32x16 poisons[2] = {Zero(), Zero()};
+  const auto see = [&](int t, int chain) {
     float* at = row + t * kLanes;
     F32x16 x = Load(at);
     const bool full = kAll || Covers(view, t * kLanes);
-    *poison = Fma(full ? x : Masked(view, t * kLanes, x, Zero()), Zero(), *poison);
+    poisons[chain] = Fma(full ? x : Masked(view, t * kLanes, x, Zero()), Zero(), poisons[chain]);
     if (keep == Keep::kLogits) {
       x = Logit(Add(x, Set(offset)), rule);
       Store(at, x);
     }
-    largest = Max(largest, full ? x : Masked(view, t * kLanes, x, unseen));
+    largest[chain] = Max(largest[chain], full ? x : Masked(view, t * kLanes, x, unseen));
+  };
+  int t = tile_begin;
+  for (; t + 1 < tile_end; t += 2) {
+    see(t, 0);
+    see(t + 1, 1);
   }
-  return HMax(largest);
+  if (t < tile_end) see(t, 0);
+  *poison = Add(poisons[0], poisons[1]);
+  return HMax(Max(largest[0], largest[1]));
 }
 
 // What the weights of a row are relative to.

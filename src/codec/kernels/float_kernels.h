@@ -35,10 +35,22 @@ inline constexpr int kMostTiles = 2;
 // How far ahead tiles are asked for, as measured; the same for both halves, or those between would be left out.
 inline constexpr int kTilesAhead = 4;
 
+// Many queries read rows that were converted to floats once for all of them; so much memory of the first-level cache
+// holds the converted tiles.
+inline constexpr int kConvertedBytes = 32 << 10;
+inline constexpr int kConvertedAtOnce = 16 << 10;  // leaves room for the queries and their sums
+
 static inline constexpr int TilesFor(int queries, int accumulators) {
   const int tiles = accumulators / queries;
   return tiles > kMostTiles ? kMostTiles : tiles < 1 ? 1 : tiles;
 }
+
+// Floats as they are: what the other formats' rows are converted to.
+struct PlainFloats {
+  using Element = float;
+  HF_INLINE F32x16 Load(const void* p) { return HOLDFAST_ISA_NS::Load(static_cast<const float*>(p)); }
+  HF_INLINE void Store(void* p, F32x16 v) { HOLDFAST_ISA_NS::Store(static_cast<float*>(p), v); }
+};
 
 template <typename Format>
 struct FloatKernels {
@@ -46,6 +58,8 @@ struct FloatKernels {
   static constexpr int kElementBytes = static_cast<int>(sizeof(Element));
   static constexpr int kVectorBytes = 16 * kElementBytes;
   static constexpr int kDimsPerLine = 64 / kVectorBytes;  // of a K tile
+  static constexpr bool kConverts = kElementBytes < static_cast<int>(sizeof(float));
+  using Plain = FloatKernels<PlainFloats>;
 
   static int64_t PreparedBytes(RowFormat format) {
     return (static_cast<int64_t>(format.dim) * 4 + 63) / 64 * 64;
@@ -94,40 +108,91 @@ struct FloatKernels {
 
     template <int Q>
     HF_NOINLINE static void Run(int first, const float* queries, int64_t stride, int dim,
-                                const ChunkTiles* tiles, float* scores) {
+                                const ChunkTiles* tiles, bool near, float* scores) {
       constexpr int kTiles = TilesFor(Q, kScoreAccumulators);
       const float* query = queries + first * stride;
       float* out = scores + first * kChunkRows;
+      const bool ask_ahead = first == 0 && !near;
       int i = tiles->begin;
       for (; i + kTiles <= tiles->end; i += kTiles)
-        Tiles<Q, kTiles>(query, stride, dim, *tiles, i, first == 0, out);
-      for (; i < tiles->end; ++i) Tiles<Q, 1>(query, stride, dim, *tiles, i, first == 0, out);
+        Tiles<Q, kTiles>(query, stride, dim, *tiles, i, ask_ahead, out);
+      for (; i < tiles->end; ++i) Tiles<Q, 1>(query, stride, dim, *tiles, i, ask_ahead, out);
     }
   };
+
+  // Tiles [i, i + n) from `offset` on, `elements` of each, as floats one after the other in `memory`; *plain names them
+  // by the same numbers.
+  HF_NOINLINE static void Convert(const ChunkTiles& tiles, int i, int n, int offset, int elements,
+                                  float* memory, ChunkTiles* plain) {
+    plain->begin = i;
+    plain->end = i + n;
+    for (int t = i; t < i + n; ++t) {
+      const std::byte* from = tiles.tile[t] + offset;
+      const std::byte* next = TileAhead(tiles, t, kTilesAhead) + offset;
+      plain->tile[t] = reinterpret_cast<const std::byte*>(memory);
+      for (int at = 0; at < elements; at += 16 * kDimsPerLine) {
+        PrefetchFar(next + at * kElementBytes);
+#pragma GCC unroll 4
+        for (int j = 0; j < kDimsPerLine; ++j) {
+          Store(memory + at + 16 * j, Format::Load(from + at * kElementBytes + j * kVectorBytes));
+        }
+      }
+      memory += elements;
+    }
+  }
+
+  static constexpr int ConvertedTiles(int tile_bytes) {
+    const int tiles = kConvertedAtOnce / tile_bytes;
+    return tiles < kMostTiles ? kMostTiles : tiles;
+  }
+
+  static void ScoreConverted(const float* query, int queries, int64_t stride, int dim,
+                             const ChunkTiles& tiles, float* scores) {
+    alignas(64) float memory[kConvertedBytes / sizeof(float)];
+    ChunkTiles plain;
+    const int step = ConvertedTiles(dim * Plain::kVectorBytes);
+    for (int i = tiles.begin; i < tiles.end; i += step) {
+      const int n = tiles.end - i < step ? tiles.end - i : step;
+      Convert(tiles, i, n, 0, dim * kTileRows, memory, &plain);
+      ForQueryBlocks<typename Plain::ScoreBlock, kScoreQueries>(queries, query, stride, dim, &plain, true,
+                                                                scores);
+    }
+  }
 
   static void Score(const std::byte* prepared, int queries, RowFormat format, const ChunkTiles& tiles,
                     float* scores) {
     const auto* query = reinterpret_cast<const float*>(prepared);
-    ForQueryBlocks<ScoreBlock, kScoreQueries>(queries, query, PreparedBytes(format) / 4, format.dim, &tiles,
-                                              scores);
+    const int64_t stride = PreparedBytes(format) / 4;
+    if constexpr (kConverts) {
+      // An even number of dims: whole lines.
+      if (queries > kScoreQueries && format.dim % kDimsPerLine == 0 &&
+          kMostTiles * format.dim * Plain::kVectorBytes <= kConvertedBytes) {
+        return ScoreConverted(query, queries, stride, format.dim, tiles, scores);
+      }
+    }
+    ForQueryBlocks<ScoreBlock, kScoreQueries>(queries, query, stride, format.dim, &tiles, false, scores);
   }
 
-  // V vectors [0, N) of the rows at `offset` of each tile, rows row_bytes apart.
+  // V vectors [0, N) of the rows at `offset` of each tile, rows row_bytes apart. fresh: the sum starts here; near: the rows
+  // are in the first-level cache.
   template <int N>
   struct AccumulateBlock {
     template <int Q>
     HF_NOINLINE static void Run(int first, const float* all_weights, int queries, const ChunkTiles* tiles,
-                                int offset, int row_bytes, float* out, int64_t out_stride) {
+                                int offset, int row_bytes, float* out, int64_t out_stride, bool fresh,
+                                bool near) {
       const float* weights = all_weights + first * kChunkRows;
       // The first block asks for the tiles ahead; where more follow, they ask for half of them, so that none
       // is idle.
-      const bool ask_low = first == 0;
-      const bool ask_high = first > 0 || queries <= kValueQueries;
+      const bool ask_low = first == 0 && !near;
+      const bool ask_high = (first > 0 || queries <= kValueQueries) && !near;
       F32x16 sum[Q][N];
 #pragma GCC unroll 16
       for (int q = 0; q < Q; ++q) {
 #pragma GCC unroll 16
-        for (int j = 0; j < N; ++j) sum[q][j] = Zero();
+        for (int j = 0; j < N; ++j) {
+          sum[q][j] = fresh ? Zero() : HOLDFAST_ISA_NS::Load(out + (first + q) * out_stride + j * 16);
+        }
       }
       for (int i = tiles->begin; i < tiles->end; ++i) {
         const std::byte* row = tiles->tile[i] + offset;
@@ -160,12 +225,35 @@ struct FloatKernels {
 
   template <int N>
   HF_INLINE void AccumulateVectors(int n, const float* weights, int queries, const ChunkTiles& tiles,
-                                   int offset, int row_bytes, float* out, int64_t out_stride) {
+                                   int offset, int row_bytes, float* out, int64_t out_stride, bool fresh,
+                                   bool near) {
     if (n >= N) {
       ForQueryBlocks<AccumulateBlock<N>, kValueQueries>(queries, weights, queries, &tiles, offset, row_bytes,
-                                                        out, out_stride);
+                                                        out, out_stride, fresh, near);
     } else if constexpr (N > 1) {
-      AccumulateVectors<N - 1>(n, weights, queries, tiles, offset, row_bytes, out, out_stride);
+      AccumulateVectors<N - 1>(n, weights, queries, tiles, offset, row_bytes, out, out_stride, fresh, near);
+    }
+  }
+
+  // One slice of V, `width` dims at `offset` of each tile.
+  static void AccumulateSlice(const float* weights, int queries, int width, const ChunkTiles& tiles,
+                              int offset, float* out, int64_t out_stride, bool fresh, bool near) {
+    for (int d = 0; d < width; d += 16 * kValueVectors) {
+      AccumulateVectors<kValueVectors>((width - d) / 16, weights, queries, tiles, offset + d * kElementBytes,
+                                       width * kElementBytes, out + d, out_stride, fresh, near);
+    }
+  }
+
+  static void AccumulateConverted(const float* weights, int queries, int width, const ChunkTiles& tiles,
+                                  int offset, float* out, int64_t out_stride) {
+    alignas(64) float memory[kConvertedAtOnce / sizeof(float)];
+    ChunkTiles plain;
+    const int elements = width * kTileRows;
+    const int step = kConvertedAtOnce / (elements * static_cast<int>(sizeof(float)));
+    for (int i = tiles.begin; i < tiles.end; i += step) {
+      const int n = tiles.end - i < step ? tiles.end - i : step;
+      Convert(tiles, i, n, offset, elements, memory, &plain);
+      Plain::AccumulateSlice(weights, queries, width, plain, 0, out, out_stride, i == tiles.begin, true);
     }
   }
 
@@ -173,12 +261,14 @@ struct FloatKernels {
                          const ChunkTiles& tiles, float* out, int64_t out_stride) {
     for (int first = 0; first < dim; first += kSliceDims) {
       const int width = SliceWidth(dim, first);
-      const int row_bytes = width * kElementBytes;
-      for (int d = 0; d < width; d += 16 * kValueVectors) {
-        const int offset = (first * kTileRows + d) * kElementBytes;
-        AccumulateVectors<kValueVectors>((width - d) / 16, weights, queries, tiles, offset, row_bytes,
-                                         out + first + d, out_stride);
+      const int offset = first * kTileRows * kElementBytes;
+      if constexpr (kConverts) {
+        if (queries > kValueQueries) {
+          AccumulateConverted(weights, queries, width, tiles, offset, out + first, out_stride);
+          continue;
+        }
       }
+      AccumulateSlice(weights, queries, width, tiles, offset, out + first, out_stride, true, false);
     }
   }
 

@@ -46,6 +46,13 @@
 
 namespace holdfast::HOLDFAST_ISA_NS {
 
+// How many tiles ahead the kernels ask for memory. Those of 8 and 6 bits are too large to wait in the first-level cache
+// beside what is worked on.
+inline constexpr int kPackedTilesAhead = 8;
+static constexpr bool AskFar(int bits) {
+  return bits >= 6;
+}
+
 struct PackedTerms {
   F32x16 scale;
   F32x16 bias;

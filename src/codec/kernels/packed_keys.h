@@ -42,7 +42,6 @@ struct PackedKeys {
   static constexpr int kBits = kShape.bits;
   static constexpr int kPlanes = Format::kPlanes;
   static constexpr int kQuadBytes = kQuadDims * kPlanes;  // of a prepared query
-  static constexpr int kTilesAhead = kBits >= 6 ? 4 : 8;
   using P = PackedVectors<kBits>;
 
   // Prepared: QueryGroup[groups], then from the next multiple of 64 per quad: hi[4], lo[4], or levels[4].
@@ -166,11 +165,11 @@ struct PackedKeys {
 #pragma GCC unroll 16
       for (int t = 0; t < T; ++t) {
         tile[t] = tiles.tile[i + t];
-        next[t] = TileAhead(tiles, i + t, kTilesAhead);
+        next[t] = TileAhead(tiles, i + t, kPackedTilesAhead);
 #pragma GCC unroll 16
         for (int q = 0; q < Q; ++q) sum[t][q] = Zero();
       }
-      AskInOrder<T, false> ask(next, scales_at + groups * PackedGroupBytes(kShape));
+      AskInOrder<T, AskFar(kBits)> ask(next, scales_at + groups * PackedGroupBytes(kShape));
       const std::byte* planes = prepared + LevelsAt(format);
       for (int g = 0, u = 0; g < groups; ++g) {
         I32x16 hi[T][Q];

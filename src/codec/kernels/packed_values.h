@@ -50,13 +50,38 @@ struct RoundWeights {
   alignas(64) float most[kPackedBatch][16];                        // the largest of scaled, lane by lane
   alignas(64) float inverse[16];                                   // of a level, by slot
   alignas(64) float scale[16];
+  alignas(64) float bias[16];  // of the chunk so far: weight * bias, by slot; set in its last stretch
+};
+
+// Tiles whose weights are quantised together.
+struct Stretch {
+  int row;    // its first of the chunk
+  int begin;  // its tiles that are given
+  int end;
+  bool first;  // of the chunk's stretches
+  bool last;
+  const std::byte* tile[kStretchTiles];
+  const std::byte* ahead[kStretchTiles];  // what to ask for beside each
+
+  HF_INLINE Stretch Of(const ChunkTiles& tiles, int number, int tiles_ahead) {
+    const int at = number * kStretchTiles;
+    Stretch s;
+    s.row = at * kTileRows;
+    s.begin = tiles.begin > at ? tiles.begin - at : 0;
+    s.end = tiles.end - at < kStretchTiles ? tiles.end - at : kStretchTiles;
+    s.first = at <= tiles.begin;
+    s.last = at + kStretchTiles >= tiles.end;
+    for (int t = s.begin; t < s.end; ++t) {
+      s.tile[t] = tiles.tile[at + t];
+      s.ahead[t] = TileAhead(tiles, at + t, tiles_ahead);
+    }
+    return s;
+  }
 };
 
 // Which part of the sums a round is.
 struct Round {
-  int stretch;  // its first tile, a multiple of kStretchTiles
-  int begin;    // its tiles that are given
-  int end;
+  const Stretch* stretch;
   int group;  // its first group of dims
   int groups;
 };
@@ -65,12 +90,10 @@ struct Round {
 struct ValueCall {
   const float* weights;
   int queries;
-  const ChunkTiles* tiles;
   RowFormat format;
   float* out;
   int64_t out_stride;
-  float* bias_sums;  // [queries][groups][16], where the format has biases
-  int groups;
+  float* bias_sums;  // [groups][queries][16], where the format has biases
   int columns;
   int group_columns;
   int scales_at;
@@ -84,7 +107,7 @@ struct PackedValues {
   static constexpr float kLevels = kPlanes == 1 ? kOnePlaneWeightLevels : kTwoPlaneWeightLevels;
   // Levels without a table are read from the top of a byte.
   static constexpr float kLevelUnit = Format::kTable ? 1.0f : 1.0f / static_cast<float>(1 << (8 - kBits));
-  static constexpr int kTilesAhead = kBits >= 6 ? 4 : 8;
+  static constexpr bool kFar = AskFar(kBits);
   // Queries of a block of N columns of dims.
   static constexpr int MostQueries(int n) {
     const int fit = kPackedValueAccumulators / kPlanes / n;
@@ -95,54 +118,75 @@ struct PackedValues {
 
   // ---- Weights
 
-  // Weights times their scales, for a group of dims of a stretch and all queries, to slots from `slot` on.
-  template <bool kWhole>
-  HF_INLINE void Scale(const ValueCall& call, const Round& round, int group, int slot, Weights* to) {
+  HF_INLINE PackedTerms TermsAt(const std::byte* at) {
+    return Format::Terms(LoadF16(at), kShape.bias ? LoadF16(at + kPackedScaleBytes) : Zero());
+  }
+
+  HF_INLINE void StoreBias(const ValueCall& call, const Stretch& stretch, int group, int q, F32x16 bias) {
+    float* sum = call.bias_sums + (group * call.queries + q) * 16;
+    Store(sum, stretch.first ? bias : Add(Load(sum), bias));
+  }
+
+  // Weights times their scales, for a group of dims of a whole stretch and all queries, to slots from `slot` on.
+  HF_INLINE void Scale(const ValueCall& call, const Stretch& stretch, int group, int slot, Weights* to) {
     PackedTerms terms[kStretchTiles];
-    bool given[kStretchTiles];
     const int scale_at = call.scales_at + group * PackedGroupBytes(kShape);
 #pragma GCC unroll 8
     for (int t = 0; t < kStretchTiles; ++t) {
-      const int i = round.stretch + t;
-      given[t] = kWhole || (i >= round.begin && i < round.end);
-      terms[t] = {Zero(), Zero()};
-      if (!given[t]) continue;
-      const std::byte* at = call.tiles->tile[i] + scale_at;
-      terms[t] = Format::Terms(LoadF16(at), kShape.bias ? LoadF16(at + kPackedScaleBytes) : Zero());
-      Prefetch(TileAhead(*call.tiles, i, kTilesAhead) + scale_at);
+      terms[t] = TermsAt(stretch.tile[t] + scale_at);
+      Ask<kFar>(stretch.ahead[t] + scale_at);
     }
     for (int q = 0; q < call.queries; ++q) {
-      const float* w = call.weights + q * kChunkRows + round.stretch * kTileRows;
+      const float* w = call.weights + q * kChunkRows + stretch.row;
       F32x16 most = Zero();
       F32x16 bias = Zero();
 #pragma GCC unroll 8
       for (int t = 0; t < kStretchTiles; ++t) {
+        const F32x16 p = Load(w + t * kTileRows);
+        const F32x16 scaled = Mul(p, terms[t].scale);
+        most = Max(most, scaled);
+        if (Format::kValueBias) bias = Fma(p, terms[t].bias, bias);
+        Store(to->scaled[slot + q][t], scaled);
+      }
+      Store(to->most[slot + q], most);
+      if constexpr (Format::kValueBias) StoreBias(call, stretch, group, q, bias);
+    }
+  }
+
+  // The same of a stretch that is not whole: rows that are not given weigh 0.
+  HF_NOINLINE static void ScalePart(const ValueCall* call, const Stretch* stretch, int group, int slot,
+                                    Weights* to) {
+    const int scale_at = call->scales_at + group * PackedGroupBytes(kShape);
+    for (int q = 0; q < call->queries; ++q) {
+      const float* w = call->weights + q * kChunkRows + stretch->row;
+      F32x16 most = Zero();
+      F32x16 bias = Zero();
+      for (int t = 0; t < kStretchTiles; ++t) {
         F32x16 scaled = Zero();
-        if (given[t]) {
+        if (t >= stretch->begin && t < stretch->end) {
+          const PackedTerms terms = TermsAt(stretch->tile[t] + scale_at);
           const F32x16 p = Load(w + t * kTileRows);
-          scaled = Mul(p, terms[t].scale);
+          scaled = Mul(p, terms.scale);
           most = Max(most, scaled);
-          if (Format::kValueBias) bias = Fma(p, terms[t].bias, bias);
+          if (Format::kValueBias) bias = Fma(p, terms.bias, bias);
         }
         Store(to->scaled[slot + q][t], scaled);
       }
       Store(to->most[slot + q], most);
-      if constexpr (Format::kValueBias) {
-        float* sum = call.bias_sums + (q * call.groups + group) * 16;
-        Store(sum, Add(Load(sum), bias));
-      }
+      if constexpr (Format::kValueBias) StoreBias(*call, *stretch, group, q, bias);
     }
   }
 
   // A round's weights and the steps of their levels.
   HF_INLINE void Measure(const ValueCall& call, const Round& round, Weights* to) {
     const int slots = round.groups * call.queries;
-    const bool whole = round.end - round.begin == kStretchTiles;
+    const Stretch& stretch = *round.stretch;
+    const bool whole = stretch.end - stretch.begin == kStretchTiles;
     for (int g = 0; g < round.groups; ++g) {
       if (whole) {
-        Scale<true>(call, round, round.group + g, g * call.queries, to);
+        Scale(call, stretch, round.group + g, g * call.queries, to);
       } else {
-        Scale<false>(call, round, round.group + g, g * call.queries, to);
+        ScalePart(&call, &stretch, round.group + g, g * call.queries, to);
       }
     }
     for (int i = slots; i < kPackedBatch; ++i) Store(to->most[i], Zero());
@@ -153,6 +197,18 @@ struct PackedValues {
     const F32x16 tiny = Set(kTiny);
     Store(to->inverse, SelectLess(largest, tiny, Zero(), Div(Set(kLevels), Max(largest, tiny))));
     Store(to->scale, SelectLess(largest, tiny, Zero(), Mul(largest, Set(kLevelUnit / kLevels))));
+    if constexpr (Format::kValueBias) {
+      if (stretch.last) {
+        F32x16 sums[kPackedBatch];
+#pragma GCC unroll 8
+        for (int i = 0; i < kPackedBatch; ++i) {
+          const int at = i < slots ? round.group * call.queries + i : 0;
+          sums[i] = Load(call.bias_sums + at * 16);
+        }
+        // + 0: a sum of -0 (an underflow) must not differ from the same sum beside rows of weight 0.
+        Store(to->bias, Add(HSumEach(sums), Zero()));
+      }
+    }
   }
 
   HF_INLINE void Quantise(int slot, Weights* to) {
@@ -186,13 +242,16 @@ struct PackedValues {
 
   // ---- Dots
 
-  // N columns of the given tiles of a stretch, added to out.
-  template <int N>
+  // N columns of the given tiles of a stretch, of S groups of N / S columns each, added to out.
+  template <int N, int S>
   struct Block {
+    // Bytes between the levels of a query's groups.
+    HF_INLINE int64_t GroupStep(const ValueCall& call) { return int64_t{call.queries} * (kPacks * 64); }
+
     template <int Q, int quad>
     HF_INLINE void Quads(const std::byte* upper_at, const B8x64* lower, B8x64* upper, bool odd_column,
                          const typename Format::Levels& levels, const std::byte* hi_level,
-                         const std::byte* lo_level, I32x16 (&hi)[Q][N], I32x16 (&lo)[Q][N]) {
+                         const std::byte* lo_level, int64_t step, I32x16 (&hi)[Q][N], I32x16 (&lo)[Q][N]) {
       B8x64 v[N];
 #pragma GCC unroll 4
       for (int n = 0; n < N; ++n) {
@@ -203,17 +262,22 @@ struct PackedValues {
       }
 #pragma GCC unroll 16
       for (int q = 0; q < Q; ++q) {
-        const B8x64 w_hi = BBroadcast4(hi_level + q * (kPacks * 64) + quad * 16);
 #pragma GCC unroll 4
-        for (int n = 0; n < N; ++n) hi[q][n] = DotU8I8(hi[q][n], w_hi, v[n]);
-        if constexpr (kPlanes == 2) {
-          const B8x64 w_lo = BBroadcast4(lo_level + q * (kPacks * 64) + quad * 16);
+        for (int s = 0; s < S; ++s) {
+          constexpr int kOf = N / S;
+          const int64_t at = s * step + q * (kPacks * 64) + quad * 16;
+          const B8x64 w_hi = BBroadcast4(hi_level + at);
 #pragma GCC unroll 4
-          for (int n = 0; n < N; ++n) lo[q][n] = DotU8I8(lo[q][n], w_lo, v[n]);
+          for (int n = s * kOf; n < (s + 1) * kOf; ++n) hi[q][n] = DotU8I8(hi[q][n], w_hi, v[n]);
+          if constexpr (kPlanes == 2) {
+            const B8x64 w_lo = BBroadcast4(lo_level + at);
+#pragma GCC unroll 4
+            for (int n = s * kOf; n < (s + 1) * kOf; ++n) lo[q][n] = DotU8I8(lo[q][n], w_lo, v[n]);
+          }
         }
       }
       if constexpr (quad < 3) {
-        Quads<Q, quad + 1>(upper_at, lower, upper, odd_column, levels, hi_level, lo_level, hi, lo);
+        Quads<Q, quad + 1>(upper_at, lower, upper, odd_column, levels, hi_level, lo_level, step, hi, lo);
       }
     }
 
@@ -233,9 +297,10 @@ struct PackedValues {
 #pragma GCC unroll 4
         for (int n = 0; n < N; ++n) hi[q][n] = lo[q][n] = IZero();
       }
-      for (int i = round->begin; i < round->end; ++i) {
-        const std::byte* upper_at = call->tiles->tile[i] + upper_offset;
-        const std::byte* lower_at = call->tiles->tile[i] + lower_offset;
+      const Stretch& stretch = *round->stretch;
+      for (int t = stretch.begin; t < stretch.end; ++t) {
+        const std::byte* upper_at = stretch.tile[t] + upper_offset;
+        const std::byte* lower_at = stretch.tile[t] + lower_offset;
         B8x64 upper[N];
         B8x64 lower[N];
 #pragma GCC unroll 4
@@ -244,31 +309,35 @@ struct PackedValues {
               P::kHasLower ? BLoad(lower_at + VColumnAt(P::kHasLower ? P::kLowerBits : 8, n)) : B8x64{};
         }
         if (ask) {
-          const std::byte* next = TileAhead(*call->tiles, i, kTilesAhead);
+          const std::byte* next = Opaque(stretch.ahead[t] + upper_offset);
 #pragma GCC unroll 16
-          for (int j = 0; j < N * P::kColumnVectors; ++j) Prefetch(next + upper_offset + j * 64);
+          for (int j = 0; j < N * P::kColumnVectors; ++j) Ask<kFar>(next + j * 64);
           if constexpr (P::kHasLower) {
+            next = Opaque(next + (lower_offset - upper_offset));
 #pragma GCC unroll 4
-            for (int n = 0; n < N; n += 2 / P::kLowerBits) {
-              Prefetch(next + lower_offset + VColumnAt(P::kLowerBits, n));
-            }
+            for (int n = 0; n < N; n += 2 / P::kLowerBits) Ask<kFar>(next + VColumnAt(P::kLowerBits, n));
           }
         }
-        const int pack = (i - round->stretch) / kPackTiles;
-        const int at = (i - round->stretch) % kPackTiles * 4;
+        const unsigned pack = static_cast<unsigned>(t) / kPackTiles;
+        const unsigned at = static_cast<unsigned>(t) % kPackTiles * 4;
         Quads<Q, 0>(upper_at, lower, upper, column % 2 == 1, levels,
                     weights->level[0][slot + first][pack] + at,
-                    weights->level[kPlanes - 1][slot + first][pack] + at, hi, lo);
+                    weights->level[kPlanes - 1][slot + first][pack] + at, GroupStep(*call), hi, lo);
       }
 #pragma GCC unroll 16
       for (int q = 0; q < Q; ++q) {
-        const F32x16 scale = Set(weights->scale[slot + first + q]);
         float* to = call->out + (first + q) * call->out_stride + column * 16;
 #pragma GCC unroll 4
         for (int n = 0; n < N; ++n) {
+          const int weight_slot = slot + first + q + n / (N / S) * call->queries;
+          const F32x16 scale = Set(weights->scale[weight_slot]);
           F32x16 dot = ToF32(hi[q][n]);
           if constexpr (kPlanes == 2) dot = Fma(dot, Set(256.0f), ToF32(lo[q][n]));
-          Store(to + n * 16, Fma(dot, scale, Load(to + n * 16)));
+          F32x16 sum = Fma(dot, scale, stretch.first ? Zero() : Load(to + n * 16));
+          if constexpr (Format::kValueBias) {
+            if (stretch.last) sum = Add(sum, Set(weights->bias[weight_slot]));
+          }
+          Store(to + n * 16, sum);
         }
       }
     }
@@ -279,7 +348,7 @@ struct PackedValues {
   HF_INLINE void Columns(const ValueCall& call, const Round& round, const Weights& weights, int slot,
                          int column, int n) {
     for (; n >= N; n -= N, column += N) {
-      ForQueryBlocks<Block<N>, MostQueries(N)>(call.queries, &call, &round, &weights, slot, column);
+      ForQueryBlocks<Block<N, 1>, MostQueries(N)>(call.queries, &call, &round, &weights, slot, column);
     }
     if constexpr (N > 1) {
       if (n > 0) Columns<N / 2>(call, round, weights, slot, column, n);
@@ -288,72 +357,69 @@ struct PackedValues {
 
   // Quantises a round's weights and adds its dots to the output.
   HF_INLINE void AddDots(const ValueCall& call, const Round& round, Weights* weights) {
+    constexpr int kWide = kPackedValueVectors;
+    constexpr int kNarrow = kWide > 1 ? 2 : 1;
+    const bool wide = call.queries <= MostQueries(kWide);
     for (int i = 0; i < round.groups * call.queries; ++i) Quantise(i, weights);
     for (int g = 0; g < round.groups; ++g) {
       const int column = (round.group + g) * call.group_columns;
       const int left = call.columns - column;
       const int n = left < call.group_columns ? left : call.group_columns;
-      if (call.queries <= MostQueries(kPackedValueVectors)) {
-        Columns<kPackedValueVectors>(call, round, *weights, g * call.queries, column, n);
+      const int slot = g * call.queries;
+      // Two groups at once where one alone has too few sums to keep the dots busy.
+      if (kWide == 4 && wide && n == 2 && left >= 4 && g + 1 < round.groups) {
+        ForQueryBlocks<Block<kWide, kNarrow>, MostQueries(kWide)>(call.queries, &call, &round, weights, slot,
+                                                                  column);
+        ++g;
+      } else if (wide) {
+        Columns<kWide>(call, round, *weights, slot, column, n);
       } else {
-        Columns<(kPackedValueVectors > 1 ? 2 : 1)>(call, round, *weights, g * call.queries, column, n);
-      }
-    }
-  }
-
-  // out += each group's sum of weight * bias, in all of its dims.
-  HF_INLINE void AddBiases(const ValueCall& call) {
-    for (int q = 0; q < call.queries; ++q) {
-      float* to = call.out + q * call.out_stride;
-      for (int c = 0, g = 0; g < call.groups; ++g) {
-        // + 0: a sum of -0 (an underflow) must not differ from the same sum beside rows of weight 0.
-        const F32x16 bias = Set(HSum(Load(call.bias_sums + (q * call.groups + g) * 16)) + 0.0f);
-        const int end =
-            (g + 1) * call.group_columns < call.columns ? (g + 1) * call.group_columns : call.columns;
-        for (; c < end; ++c) Store(to + c * 16, Add(Load(to + c * 16), bias));
+        Columns<kNarrow>(call, round, *weights, slot, column, n);
       }
     }
   }
 
   static void AccumulateBatch(const float* weights, int queries, RowFormat format, const ChunkTiles& tiles,
                               float* out, int64_t out_stride) {
-    Weights rounds[2];
+    Weights weights_of[2];
+    Stretch stretches[kChunkTiles / kStretchTiles];
     alignas(64) float bias_sums[Format::kValueBias ? kPackedBatch * kMostPackedGroups * 16 : 16];
     const int groups = PackedGroups(kShape, format);
     const int columns = VColumns(format.dim);
     const ValueCall call = {weights,
                             queries,
-                            &tiles,
                             format,
                             out,
                             out_stride,
                             bias_sums,
-                            groups,
                             columns,
                             groups == 1 ? columns : PackedGroupDims(kShape, format) / kVectorDims,
                             VScalesAt(kBits, format.dim)};
-    for (int q = 0; q < queries; ++q) {
-      for (int c = 0; c < columns; ++c) Store(out + q * out_stride + c * 16, Zero());
+    if (tiles.begin >= tiles.end) {
+      for (int q = 0; q < queries; ++q) {
+        for (int c = 0; c < columns; ++c) Store(out + q * out_stride + c * 16, Zero());
+      }
+      return;
     }
-    if constexpr (Format::kValueBias) {
-      for (int i = 0; i < queries * groups; ++i) Store(bias_sums + i * 16, Zero());
-    }
+    const int begin = tiles.begin / kStretchTiles;
+    const int end = (tiles.end + kStretchTiles - 1) / kStretchTiles;
+    for (int i = begin; i < end; ++i) stretches[i] = Stretch::Of(tiles, i, kPackedTilesAhead);
     // A round's largest weights, a long chain, are looked for while the dots of the one before are under way.
     const int round_groups = kPackedBatch / queries;
-    Round before = {};
-    int n = 0;
-    for (int first = tiles.begin / kStretchTiles * kStretchTiles; first < tiles.end; first += kStretchTiles) {
-      for (int g = 0; g < groups; g += round_groups, ++n) {
-        const Round round = {first, first < tiles.begin ? tiles.begin : first,
-                             first + kStretchTiles < tiles.end ? first + kStretchTiles : tiles.end, g,
-                             groups - g < round_groups ? groups - g : round_groups};
-        Measure(call, round, &rounds[n % 2]);
-        if (n > 0) AddDots(call, before, &rounds[(n - 1) % 2]);
-        before = round;
+    Round now = {&stretches[begin], 0, 0};
+    Round before = now;
+    for (int n = 0;; ++n) {
+      const bool more = now.stretch < stretches + end;
+      if (more) {
+        now.groups = groups - now.group < round_groups ? groups - now.group : round_groups;
+        Measure(call, now, &weights_of[n % 2]);
       }
+      if (n > 0) AddDots(call, before, &weights_of[(n - 1) % 2]);
+      if (!more) break;
+      before = now;
+      now.group += now.groups;
+      if (now.group == groups) now = {now.stretch + 1, 0, 0};
     }
-    if (n > 0) AddDots(call, before, &rounds[(n - 1) % 2]);
-    if constexpr (Format::kValueBias) AddBiases(call);
   }
 
   static void Accumulate(const float* weights, int queries, int dim, RowFormat row, const ChunkTiles& tiles,

@@ -42,6 +42,13 @@ HF_INLINE void ForQueryBlocks(int queries, Args... args) {
   }
 }
 
+// The same address, of which the compiler knows nothing: it kept one register a constant offset of it otherwise, more
+// than there are.
+HF_INLINE const std::byte* Opaque(const std::byte* p) {
+  __asm__("" : "+r"(p));
+  return p;
+}
+
 // The tile that is read `ahead` tiles after tile i of the chunk, for prefetching; tile i where that is
 // unknown.
 HF_INLINE const std::byte* TileAhead(const ChunkTiles& tiles, int i, int ahead) {
@@ -54,6 +61,15 @@ HF_INLINE const std::byte* TileAhead(const ChunkTiles& tiles, int i, int ahead) 
 // Asks for a line into the second-level cache only, from further ahead than the first level has room for.
 HF_INLINE void PrefetchFar(const std::byte* p) {
   __builtin_prefetch(p, 0, 2);
+}
+
+template <bool far>
+HF_INLINE void Ask(const std::byte* p) {
+  if constexpr (far) {
+    PrefetchFar(p);
+  } else {
+    Prefetch(p);
+  }
 }
 
 // Asks for T tiles ahead, T lines at a time, one tile after the other as they lie in memory: the hardware
@@ -69,13 +85,7 @@ struct AskInOrder {
       : tile(tiles), at(tiles[0]), end(tiles[0] + tile_bytes), bytes(tile_bytes) {}
   HF_MEMBER void Lines() {
 #pragma GCC unroll 16
-    for (int j = 0; j < T; ++j) {
-      if (far) {
-        PrefetchFar(at + j * 64);
-      } else {
-        Prefetch(at + j * 64);
-      }
-    }
+    for (int j = 0; j < T; ++j) Ask<far>(at + j * 64);
     at += T * 64;
     if (T > 1 && at >= end && done + 1 < T) {
       ++done;

@@ -58,19 +58,17 @@ Result<LmHead> LmHead::Load(const ModelConfig& config, const Embedding& embeddin
   return head;
 }
 
-Status LmHead::Run(ForwardPass& pass, float* logits) const {
-  if (pass.rows() == 0) return OkStatus();
+void LmHead::Run(ForwardPass& pass, int64_t first, int64_t count, float* logits) const {
   const int64_t vocab = pass.config.vocab_size;
-  norm_.Apply(pass, pass.scratch.residual(), pass.rows(), pass.scratch.branch());
+  norm_.Apply(pass, pass.scratch.residual() + first * pass.config.hidden_dim, count, pass.scratch.branch());
   const Product product{.weight = matrix_.get(), .out = logits, .out_stride = vocab, .two_parts = true};
-  pass.Multiply(pass.scratch.branch(), pass.rows(), pass.config.hidden_dim, {&product, 1});
+  pass.Multiply(pass.scratch.branch(), count, pass.config.hidden_dim, {&product, 1});
   const float cap = pass.config.final_softcap;
-  if (cap <= 0.0f) return OkStatus();
-  pass.pool.ParallelFor(pass.rows(), [&](int64_t row, int) {
+  if (cap <= 0.0f) return;
+  pass.pool.ParallelFor(count, [&](int64_t row, int) {
     float* out = logits + row * vocab;
     for (int64_t i = 0; i < vocab; ++i) out[i] = cap * std::tanh(out[i] / cap);
   });
-  return OkStatus();
 }
 
 }  // namespace holdfast

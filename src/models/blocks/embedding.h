@@ -33,12 +33,12 @@ class LmHead {
   // hidden_dim].
   static Result<LmHead> Load(const ModelConfig& config, const Embedding& embedding, WeightLoader& loader);
 
-  // logits [pass.rows(), vocab_size] = softcap(head(norm(residual stream))). Overwrites the scratch buffers.
-  // Errors: kResourceExhausted.
+  // logits [count, vocab_size] = softcap(head(norm(rows of the residual stream from `first` on))). Overwrites the other
+  // scratch buffers.
   //
   // An error of the head's input goes straight into the logits, with no layer after it to average it out. So
   // where products take int8 activations, the input goes in two parts (Product::two_parts).
-  Status Run(ForwardPass& pass, float* logits) const;
+  void Run(ForwardPass& pass, int64_t first, int64_t count, float* logits) const;
 
   // Without a matrix that is shared with the embeddings.
   int64_t bytes() const { return norm_.bytes() + (shared_ ? 0 : matrix_->bytes()); }

@@ -18,7 +18,7 @@ constexpr int kRowUnroll = 16;
 constexpr int kRowUnroll = 1;
 #endif
 
-// A single row waits for memory: its weights are asked for this far ahead, across the pages at which the
+// Few rows wait for memory: their weights are asked for this far ahead, across the pages at which the
 // processor's own prefetching ends.
 constexpr int64_t kAhead = 6144;
 
@@ -101,7 +101,7 @@ void RunPanels(const PanelCall& call) {
     const uint8_t* ahead = records + kAhead;
     for (int64_t b = 0; b < blocks; ++b) {
       B8x64 w[8];
-      if constexpr (S == 1) {
+      if (S == 1 || call.ask_ahead) {
 #pragma GCC unroll 16
         for (int i = 0; i < kBlockBytes; i += 64) Prefetch(ahead + i);
         ahead += kBlockBytes;

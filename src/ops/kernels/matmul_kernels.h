@@ -26,6 +26,7 @@ struct PanelCall {
   int64_t out_stride = 0;
   const float* bias = nullptr;  // output 0 of the first panel, or null
   bool accumulate = false;
+  bool ask_ahead = false;  // the weights are not in a near cache: ask for those further on
 };
 using PanelKernel = void (*)(const PanelCall&);
 
