@@ -136,7 +136,8 @@ class ServingEngine {
  public:
   // Reads the whole model file for its digest, and runs the model once over step_tokens tokens so that scratch is as
   // large as it gets. Errors: kInvalidArgument (an option, named with its limit), kResourceExhausted (a budget that does
-  // not hold the scratch and one block a layer). The engine must outlive it and steps nothing else meanwhile.
+  // not hold the scratch and one block a layer), kFailedPrecondition (the engine has a serving engine already). The engine must
+  // outlive it; until it is gone, steps of the engine's sessions and Engine::Logits are refused, kFailedPrecondition.
   static Result<std::unique_ptr<ServingEngine>> Create(Engine& engine, const ServingOptions& options);
   virtual ~ServingEngine() = default;  // cancels what runs
 

@@ -70,7 +70,21 @@ Result<std::unique_ptr<Session>> EngineCore::NewSession(const CacheOptions& opti
       std::make_unique<SessionState>(*this, std::move(cache), std::move(two_phase)));
 }
 
+Result<EngineCore::ServingClaim> EngineCore::ClaimForServing() {
+  if (serves_.exchange(true)) {
+    return FailedPrecondition("serving: the engine serves already, and does so once at a time");
+  }
+  return ServingClaim(this);
+}
+
+Status EngineCore::CheckNotServing(const char* operation) const {
+  if (!serves_) return OkStatus();
+  return FailedPrecondition(std::string(operation) +
+                            ": the engine serves requests and steps nothing else meanwhile");
+}
+
 Result<std::vector<TokenEvent>> EngineCore::StepTogether(std::span<Session* const> sessions) {
+  HF_RETURN_IF_ERROR(CheckNotServing("step"));
   std::vector<TokenEvent> events(sessions.size());
   std::vector<size_t> running, cancelled;
   std::vector<BatchSlice> slices;
@@ -185,6 +199,7 @@ Result<std::unique_ptr<SequenceCache>> EngineCore::NewCache(const CacheConfig& c
 Result<const float*> EngineCore::Evaluate(SequenceCache& cache, std::span<const int32_t> tokens,
                                           std::span<const int64_t> logits_rows, const LayerTraceSink* trace,
                                           const KvRowSink* rows) {
+  HF_RETURN_IF_ERROR(CheckNotServing("evaluate"));
   HF_ASSIGN_OR_RETURN(float* logits, ReserveLogits(static_cast<int64_t>(logits_rows.size())));
   const BatchSlice slice{&cache, static_cast<int64_t>(tokens.size())};
   HF_ASSIGN_OR_RETURN(KvBatch kv, KvBatch::Begin({&slice, 1}, workspace_, *pool_));

@@ -1,6 +1,7 @@
 // The engine behind holdfast/engine.h: one model, its threads and memory, and steps over many sessions.
 #pragma once
 
+#include <atomic>
 #include <memory>
 #include <span>
 #include <string>
@@ -50,7 +51,15 @@ class EngineCore final : public Engine {
                                 const KvRowSink* rows = nullptr);
   CenterStore& centers() const { return centers_; }
 
-  // For who makes up batches of his own: the passes of one engine take turns.
+  // Lets one serving engine at a time have the engine's passes, scratch and logits: until the claim is gone, steps of
+  // sessions and Evaluate are refused, as is another claim: kFailedPrecondition.
+  struct EndsServing {
+    void operator()(EngineCore* core) const { core->serves_ = false; }
+  };
+  using ServingClaim = std::unique_ptr<EngineCore, EndsServing>;
+  Result<ServingClaim> ClaimForServing();
+
+  // For who has claimed the engine and makes up batches of his own.
   Model& model() { return *loaded_.model; }
   AttentionWorkspace& workspace() { return workspace_; }
   // Room for [rows, vocab_size], valid until the next call. Errors: kResourceExhausted.
@@ -64,6 +73,7 @@ class EngineCore final : public Engine {
                      std::span<const BatchSlice> slices, std::span<const int64_t> logits_rows,
                      std::vector<TokenEvent>& events);
   Result<const Tokenizer*> RequireTokenizer(const char* operation) const;
+  Status CheckNotServing(const char* operation) const;
 
   std::unique_ptr<ThreadPool> pool_;
   LoadedModel loaded_;
@@ -73,6 +83,7 @@ class EngineCore final : public Engine {
   HugeBuffer logits_;  // of the step at hand
   SamplerScratch sampler_scratch_;
   std::vector<int32_t> batch_tokens_;
+  std::atomic<bool> serves_{false};
   mutable CenterStore centers_;  // what it has read already changes no answer
 };
 

@@ -49,6 +49,7 @@ Result<std::unique_ptr<ServingEngine>> ServingEngine::Create(Engine& engine, con
   auto* core = dynamic_cast<EngineCore*>(&engine);
   if (core == nullptr) return InvalidArgument("serving: the engine is none that Engine::Load made");
   HF_RETURN_IF_ERROR(ValidateServing(options));
+  HF_ASSIGN_OR_RETURN(EngineCore::ServingClaim claim, core->ClaimForServing());
   CacheOptions cache = options.cache;
   cache.storage = StorageId::kPaged;
   HF_ASSIGN_OR_RETURN(const CacheConfig config, core->MakeCacheConfig(cache));
@@ -57,14 +58,15 @@ Result<std::unique_ptr<ServingEngine>> ServingEngine::Create(Engine& engine, con
   HF_ASSIGN_OR_RETURN(auto pool, MakeServingPool(config, options, scratch.limit_bytes()));
   auto loop = std::make_shared<ServingLoop>(*core, options, model, std::move(scratch), std::move(pool));
   try {
-    return std::unique_ptr<ServingEngine>(std::make_unique<ServingEngineState>(*core, std::move(loop)));
+    return std::unique_ptr<ServingEngine>(
+        std::make_unique<ServingEngineState>(std::move(claim), std::move(loop)));
   } catch (const std::system_error& error) {
     return ResourceExhausted(std::string("serving: no thread to step requests: ") + error.what());
   }
 }
 
-ServingEngineState::ServingEngineState(EngineCore& core, std::shared_ptr<ServingLoop> loop)
-    : core_(core), loop_(std::move(loop)), thread_([this] { loop_->Run(); }) {}
+ServingEngineState::ServingEngineState(EngineCore::ServingClaim core, std::shared_ptr<ServingLoop> loop)
+    : core_(std::move(core)), loop_(std::move(loop)), thread_([this] { loop_->Run(); }) {}
 
 ServingEngineState::~ServingEngineState() {
   loop_->Stop();
@@ -73,7 +75,7 @@ ServingEngineState::~ServingEngineState() {
 
 Result<std::unique_ptr<ServedRequest>> ServingEngineState::Submit(const ServingRequest& request,
                                                                   std::function<void()> on_event) {
-  Status valid = ValidateRequest(request, core_.info().vocab_size, loop_->config().max_context);
+  Status valid = ValidateRequest(request, core_->info().vocab_size, loop_->config().max_context);
   Result<ServingLoop::Submitted> submitted =
       valid.ok() ? loop_->Submit(request, std::move(on_event)) : Result<ServingLoop::Submitted>(valid);
   if (!submitted.ok()) {
@@ -81,7 +83,7 @@ Result<std::unique_ptr<ServedRequest>> ServingEngineState::Submit(const ServingR
     return submitted.status();
   }
   return std::unique_ptr<ServedRequest>(std::make_unique<ServedRequestState>(
-      submitted->id, submitted->channel, loop_, core_.tokenizer(), request.generate.stop));
+      submitted->id, submitted->channel, loop_, core_->tokenizer(), request.generate.stop));
 }
 
 }  // namespace holdfast

@@ -12,7 +12,7 @@ namespace holdfast {
 
 class ServingEngineState final : public ServingEngine {
  public:
-  ServingEngineState(EngineCore& core, std::shared_ptr<ServingLoop> loop);
+  ServingEngineState(EngineCore::ServingClaim core, std::shared_ptr<ServingLoop> loop);
   ~ServingEngineState() override;
 
   Result<std::unique_ptr<ServedRequest>> Submit(const ServingRequest& request,
@@ -20,12 +20,12 @@ class ServingEngineState final : public ServingEngine {
   PoolSnapshot pool() const override { return loop_->Snapshot(); }
   ServingMetrics metrics() const override { return loop_->metrics(); }
   bool Drain(int64_t timeout_ms) override { return loop_->Drain(timeout_ms); }
-  const Engine& engine() const override { return core_; }
+  const Engine& engine() const override { return *core_; }
 
   ServingLoop& loop() { return *loop_; }
 
  private:
-  EngineCore& core_;
+  EngineCore::ServingClaim core_;
   std::shared_ptr<ServingLoop> loop_;  // requests know it weakly: they may outlive the engine
   std::thread thread_;
 };

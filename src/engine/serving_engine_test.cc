@@ -120,7 +120,8 @@ TEST_P(EveryModelServed, AWarmPrefixChangesNoBitAndEvaluatesOneToken) {
   ServingOptions unshared = Small();
   unshared.share_prefixes = false;
   const auto cold = Serve(*Make(*engine, unshared), requests, {});
-  const auto shared = Make(*engine, Small());
+  const auto other = Load(GetParam());
+  const auto shared = Make(*other, Small());
   for (size_t i = 0; i < requests.size(); ++i) {
     EXPECT_EQ(Difference(cold[i], Ask(*shared, requests[i])), "")
         << "on what others have left, request " << i;
@@ -339,6 +340,27 @@ TEST(Serving, WhatCanNeverWorkIsRefusedBeforeAnyWork) {
   EXPECT_EQ(refused(bad).code(), StatusCode::kInvalidArgument);
   EXPECT_EQ(serving->metrics().requests_refused, 6);
   EXPECT_EQ(serving->metrics().steps, 0);
+}
+
+TEST(Serving, AnEngineServesOnceAtATimeAndStepsNothingElseMeanwhile) {
+  const auto engine = Load(kFullModel);
+  const auto session = engine->NewSession({}).value();
+  ASSERT_TRUE(session->Start(std::vector<int32_t>{5, 6, 7}, GreedyOptions(4)).ok());
+  const std::vector<int32_t> tokens = {5, 6, 7};
+  const auto logits = [&] { return engine->Logits(tokens, {}, {}, [](int64_t, int64_t, const float*) {}); };
+  {
+    const auto serving = Make(*engine, Small());
+    EXPECT_EQ(ServingEngine::Create(*engine, Small()).status().code(), StatusCode::kFailedPrecondition);
+    EXPECT_EQ(session->Step().status().code(), StatusCode::kFailedPrecondition);
+    EXPECT_EQ(logits().code(), StatusCode::kFailedPrecondition);
+    EXPECT_EQ(Ask(*serving, MixedRequests(1, Text(), 20, 4, 3)[0]).error.message(), "");
+  }
+  EXPECT_TRUE(session->Step().ok()) << "nothing was lost";
+  EXPECT_TRUE(logits().ok());
+  ServingOptions bad = Small();
+  bad.budget_bytes = 1000;
+  EXPECT_FALSE(ServingEngine::Create(*engine, bad).ok());
+  EXPECT_TRUE(ServingEngine::Create(*engine, Small()).ok()) << "one that could not be made claims nothing";
 }
 
 TEST(Serving, BadOptionsAreRefusedByName) {

@@ -94,7 +94,8 @@ class ModelCases : public testing::TestWithParam<const char*> {};
 // Case 6 (TRT#2983: reuse over layers with and without a window).
 TEST_P(ModelCases, APromptThatLeavesAStoredOneAnywhereIsAnsweredAsOnAnEmptyCache) {
   const auto engine = Load(GetParam());
-  const auto cold = Make(*engine, Cold());
+  const auto other = Load(GetParam());
+  const auto cold = Make(*other, Cold());
   const auto serving = Make(*engine);
   const std::vector<int32_t> stored = Tokens(44, 5);
   std::vector<int64_t> reused;
@@ -135,10 +136,11 @@ TEST_P(ModelCases, TheSamePromptTwiceEvaluatesOneToken) {
 // Case 23 (llama.cpp#27148: what had no match was treated as restored).
 TEST_P(ModelCases, AnUnrelatedRequestInTheSlotOfOneThatEndedIsAnsweredAsOnAnEmptyCache) {
   const auto engine = Load(GetParam());
+  const auto other = Load(GetParam());
   ServingOptions one;
   one.max_running = 1;
   const auto serving = Make(*engine, one);
-  const auto cold = Make(*engine, Cold());
+  const auto cold = Make(*other, Cold());
   for (int round = 0; round < 4; ++round) {
     Ask(*serving, Request(Tokens(90, 5 + round), 10));
     const ServingRequest unrelated = Request(Tokens(70, 140 + round), 12);
