@@ -88,10 +88,12 @@ void Scheduler::State::Admit(int64_t now) {
 OpenRequest Scheduler::State::Opening(const Request& request) const {
   const auto tokens = static_cast<int64_t>(request.tokens.size());
   const int64_t liability = std::max<int64_t>(0, options.decode_liability_tokens);
-  return {.tokens = request.tokens,
-          .reserve_tokens = std::max(tokens, std::min(request.limit, tokens + liability)),
-          .identity = request.identity,
-          .reuses = request.reuses};
+  return {
+      .tokens = request.tokens,
+      .reserve_tokens = std::max(tokens, std::min(request.limit, tokens + liability)),
+      .identity = request.identity,
+      // Once a token is drawn all rows of its prompt have been used: what a preempted one left may be taken again.
+      .reuses = request.reuses || request.drawn() > 0};
 }
 
 bool Scheduler::State::Start(Request& request, int64_t now) {

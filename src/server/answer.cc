@@ -20,7 +20,7 @@ ServingRequest RequestOf(const GenerationRequest& request, const std::vector<int
       static_cast<uint64_t>(choice);  // choices of one prompt differ, and can be had again
   result.name_space = name_space;
   result.top_logprobs = request.top_logprobs;
-  result.prompt_logprobs = request.wants_prompt_logprobs();
+  result.prompt_logprobs = request.wants_prompt_logprobs() && choice == 0;
   return result;
 }
 
@@ -53,6 +53,7 @@ std::variant<std::unique_ptr<Answer>, ApiError> Answer::Begin(ServingEngine& ser
       answer->choices_.push_back(std::move(choice));
     }
   }
+  answer->prompt_logprobs_.resize(answer->prompts_.size());
   answer->running_ = answer->choices_.size();
   return answer;
 }
@@ -75,9 +76,15 @@ void Answer::End(Choice& choice, const ServingEvent& event) {
   --running_;
 }
 
+// Whether the choice's answer can begin: with its prompt's log probabilities, where it echoes them.
+bool Answer::PromptIsKnown(const Choice& choice) const {
+  return !choice.wants_prompt || choice.answer.index % request_.n == 0 ||
+         prompt_logprobs_[static_cast<size_t>(choice.prompt)].has_value();
+}
+
 // The choice's next event, its end and its log probabilities recorded.
 std::optional<ServingEvent> Answer::TakeEvent(Choice& choice) {
-  if (choice.running == nullptr) return std::nullopt;
+  if (choice.running == nullptr || !PromptIsKnown(choice)) return std::nullopt;
   auto event = choice.running->Take();
   if (!event.has_value()) return event;
   if (!event->error.ok() || event->finish == FinishReason::kCancelled) {
@@ -85,8 +92,9 @@ std::optional<ServingEvent> Answer::TakeEvent(Choice& choice) {
     return std::nullopt;
   }
   if (std::exchange(choice.wants_prompt, false)) {
-    choice.logprobs.AddPrompt(prompts_[static_cast<size_t>(choice.prompt)],
-                              choice.running->TakePromptLogprobs());
+    auto& logprobs = prompt_logprobs_[static_cast<size_t>(choice.prompt)];
+    if (!logprobs.has_value()) logprobs = choice.running->TakePromptLogprobs();
+    choice.logprobs.AddPrompt(prompts_[static_cast<size_t>(choice.prompt)], *logprobs);
   }
   // An end token is no part of the answer.
   const bool is_end =

@@ -56,6 +56,7 @@ class Answer {
 
   Answer(const Engine& engine, AnswerHead head, GenerationRequest request);
   std::optional<ServingEvent> TakeEvent(Choice& choice);
+  bool PromptIsKnown(const Choice& choice) const;
   void End(Choice& choice, const ServingEvent& event);
   void Fail(ApiError error);
   std::string Chunks(Choice& choice, const ServingEvent& event);
@@ -68,6 +69,8 @@ class Answer {
   AnswerHead head_;
   GenerationRequest request_;
   std::vector<std::vector<int32_t>> prompts_;
+  // Of each prompt, once its first choice has brought them: the others wait for them.
+  std::vector<std::optional<std::vector<PositionLogprobs>>> prompt_logprobs_;
   std::vector<Choice> choices_;
   std::optional<ApiError> error_;
   size_t running_ = 0;

@@ -177,6 +177,27 @@ TEST(Answer, AnEchosLogprobsBeginWithThePromptsOfWhichTheFirstHasNone) {
   EXPECT_EQ(streamed, Json::parse("[null,-0.25,-0.5,-0.5]"));
 }
 
+TEST(Answer, TheChoicesOfAnEchoShareItsPromptsLogprobs) {
+  FakeServing serving;
+  const std::string fields =
+      R"({"prompt":[[97,98],[99,100,101]],"n":3,"max_tokens":1,"echo":true,"logprobs":0)";
+  const Json choices = Json::parse(Ask(serving, false, fields + "}").text)["choices"];
+  ASSERT_EQ(choices.size(), 6u);
+  EXPECT_FALSE(serving.last().prompt_logprobs) << "computed once a prompt";
+  for (size_t i = 0; i < 6; ++i) {
+    EXPECT_EQ(choices[i]["logprobs"]["token_logprobs"],
+              Json::parse(i < 3 ? "[null,-0.25,-0.5]" : "[null,-0.25,-0.25,-0.5]"))
+        << i;
+  }
+  std::vector<size_t> streamed(6);
+  for (const Json& event : Events(Ask(serving, false, fields + R"(,"stream":true})").text)) {
+    const Json& choice = event["choices"][0];
+    if (!choice["logprobs"].is_null())
+      streamed[choice["index"].get<size_t>()] += choice["logprobs"]["tokens"].size();
+  }
+  EXPECT_EQ(streamed, (std::vector<size_t>{3, 3, 3, 4, 4, 4}));
+}
+
 TEST(Answer, AStreamIsTheSameTextInWholeCharacters) {
   FakeServing serving;
   const auto events =

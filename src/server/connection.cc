@@ -35,6 +35,7 @@ struct Admitted {
   Route route;
   Tenant tenant;
   bool is_head = false, keep_alive = false, is_http_1_0 = false;
+  bool is_framed = true;  // it is known where the request ends
 };
 
 // What a head may not be, whatever it asks for.
@@ -44,14 +45,16 @@ std::optional<ApiError> CheckHead(const RequestReader& reader) {
     return ApiError{400, "request: " + std::to_string(hosts) + " Host headers, one is needed", "",
                     "bad_http"};
   }
+  const size_t transfers = reader.count(http::field::transfer_encoding);
   const std::string transfer = reader.Header(http::field::transfer_encoding);
-  if (!transfer.empty() && !boost::beast::iequals(transfer, "chunked")) {
+  if (transfers > 1 || (transfers == 1 && !boost::beast::iequals(transfer, "chunked"))) {
     return ApiError{
         501, "request body: Transfer-Encoding " + transfer.substr(0, 80) + ", only chunked is supported", "",
         "unsupported"};
   }
+  const size_t encodings = reader.count(http::field::content_encoding);
   const std::string encoding = reader.Header(http::field::content_encoding);
-  if (!encoding.empty() && !boost::beast::iequals(encoding, "identity")) {
+  if (encodings > 1 || (!encoding.empty() && !boost::beast::iequals(encoding, "identity"))) {
     return ApiError{415, "request body: Content-Encoding " + encoding.substr(0, 80) + " is not supported", "",
                     "unsupported"};
   }
@@ -124,7 +127,7 @@ asio::awaitable<bool> Connection::ServeOne() {
   auto refused = Refuse(reader, &how);
   if (refused.has_value()) {
     stream_->Disarm();
-    how.keep_alive = reader.keep_alive() && !reader.has_unread_body();
+    how.keep_alive = how.is_framed && reader.keep_alive() && !reader.has_unread_body();
     co_return co_await Send(std::move(*refused), how);
   }
   outcome = co_await reader.ReadBody();
@@ -155,7 +158,10 @@ std::optional<HttpAnswer> Connection::Refuse(const RequestReader& reader, Admitt
   how->is_head = reader.method() == "HEAD";
   how->keep_alive = reader.keep_alive() && !state_.draining;
   how->is_http_1_0 = reader.is_http_1_0();
-  if (const auto error = CheckHead(reader); error.has_value()) return ErrorAnswer(*error);
+  if (const auto error = CheckHead(reader); error.has_value()) {
+    how->is_framed = false;
+    return ErrorAnswer(*error);
+  }
   auto found = FindRoute(reader.method(), reader.target());
   if (auto* none = std::get_if<NoRoute>(&found); none != nullptr) {
     HttpAnswer answer = ErrorAnswer(none->error);

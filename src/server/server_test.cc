@@ -215,7 +215,26 @@ TEST(Server, AHeadThatMayMeanTwoThingsIsRefused) {
   EXPECT_EQ(ask("HTTP/1.0" + length, kAsk), 200);
   EXPECT_EQ(ask("HTTP/1.1\r\nHost: a\r\nContent-Encoding: gzip" + length, kAsk), 415);
   EXPECT_EQ(ask("HTTP/1.1\r\nHost: a\r\nContent-Encoding: Identity" + length, kAsk), 200);
+  EXPECT_EQ(ask("HTTP/1.1\r\nHost: a\r\nContent-Encoding: identity\r\nContent-Encoding: gzip" + length, kAsk),
+            415);
   EXPECT_EQ(ask("HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: gzip, chunked", "0\r\n\r\n"), 501);
+}
+
+TEST(Server, WhatFollowsAHeadWhoseEndIsNotKnownIsNoRequest) {
+  FakeServing serving;
+  TestServer server(serving);
+  for (const char* coding :
+       {"Transfer-Encoding: gzip", "Transfer-Encoding: chunked, gzip", "Transfer-Encoding: chunked, chunked",
+        "Transfer-Encoding:\r\nTransfer-Encoding: gzip",
+        "Transfer-Encoding:\r\nTransfer-Encoding: chunked"}) {
+    TestClient client(server.port());
+    ASSERT_TRUE(client.Send("POST /tokenize HTTP/1.1\r\nHost: a\r\n" + std::string(coding) +
+                            "\r\n\r\nGET /health HTTP/1.1\r\nHost: a\r\n\r\n"));
+    const auto refused = client.ReadResponse();
+    ASSERT_TRUE(refused.has_value()) << coding;
+    EXPECT_GE(refused->status, 400) << coding;
+    EXPECT_FALSE(client.ReadResponse().has_value()) << coding;
+  }
 }
 
 TEST(Server, AnOpenAddressNeedsAKey) {
