@@ -45,12 +45,17 @@ static inline constexpr int TilesFor(int queries, int accumulators) {
   return tiles > kMostTiles ? kMostTiles : tiles < 1 ? 1 : tiles;
 }
 
-// Floats as they are: what the other formats' rows are converted to.
+namespace {
+
+// Floats as they are: what the other formats' rows are converted to. Without a name outside this file, as every format
+// is: the linker could share its kernels otherwise.
 struct PlainFloats {
   using Element = float;
   HF_INLINE F32x16 Load(const void* p) { return HOLDFAST_ISA_NS::Load(static_cast<const float*>(p)); }
   HF_INLINE void Store(void* p, F32x16 v) { HOLDFAST_ISA_NS::Store(static_cast<float*>(p), v); }
 };
+
+}  // namespace
 
 template <typename Format>
 struct FloatKernels {
