@@ -1,7 +1,6 @@
 #include "attention/page_choice.h"
 
 #include <algorithm>
-#include <cmath>
 
 #include "attention/partial.h"
 #include "attention/plan.h"
@@ -10,10 +9,12 @@
 namespace holdfast {
 
 HOLDFAST_DECLARE_KERNELS(PageKernels, kPageKernels)
+HOLDFAST_DECLARE_KERNELS(SoftmaxKernels, kSoftmaxKernels)
 
 PageChooser::PageChooser(const AttentionCall& call, Isa isa)
     : call_(call),
       kernels_(HOLDFAST_SELECT_KERNELS(isa, kPageKernels)),
+      softmax_(HOLDFAST_SELECT_KERNELS(isa, kSoftmaxKernels)),
       group_(call.q_heads / call.kv_heads),
       dims_(static_cast<int>(PageBoundDims(call.shape.k_dim))),
       page_bytes_(PageBoundsBytes(call.shape.k_dim)),
@@ -27,8 +28,7 @@ void PageChooser::Bound(const AttentionSequence& sequence, int64_t token, int kv
   for (int64_t h = 0; h < group_; ++h) {
     const float* query = call_.q + (row + h) * k_dim;
     float* to = halves + h * 2 * dims_;
-    const bool finite = std::all_of(query, query + k_dim, [](float x) { return std::isfinite(x); });
-    if (finite) {
+    if (softmax_.all_finite(query, k_dim)) {
       kernels_.split(query, k_dim, sign_, to);
     } else {  // its output is NaN whatever it visits
       std::fill_n(to, 2 * dims_, 0.0f);

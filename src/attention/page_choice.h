@@ -18,6 +18,7 @@
 
 #include "attention/attend.h"
 #include "attention/kernels/page_kernels.h"
+#include "attention/kernels/softmax_kernels.h"
 #include "base/checked.h"
 
 namespace holdfast {
@@ -70,6 +71,7 @@ class PageChooser {
  private:
   const AttentionCall& call_;
   const PageKernels& kernels_;
+  const SoftmaxKernels& softmax_;
   int64_t group_;
   int dims_;
   int64_t page_bytes_;

@@ -5,12 +5,6 @@
 namespace holdfast::server {
 namespace {
 
-int64_t Characters(const std::string& text) {
-  int64_t count = 0;
-  for (const char c : text) count += (static_cast<unsigned char>(c) & 0xc0) != 0x80;
-  return count;
-}
-
 ServingRequest RequestOf(const GenerationRequest& request, const std::vector<int32_t>& tokens,
                          const std::string& name_space, int choice) {
   ServingRequest result;
@@ -42,7 +36,7 @@ std::variant<std::unique_ptr<Answer>, ApiError> Answer::Begin(ServingEngine& ser
       if (!running.ok()) return ErrorOf(running.status(), request.is_chat ? "messages" : "prompt");
       Choice choice{static_cast<int>(p),
                     std::move(*running),
-                    ChoiceLogprobs(serving.engine(), request.is_chat, Characters(prepared.echoes[p])),
+                    ChoiceLogprobs(serving.engine(), request.is_chat, prepared.echoes[p]),
                     {},
                     prepared.echoes[p],
                     false,

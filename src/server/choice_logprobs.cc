@@ -64,8 +64,8 @@ OrderedJson ChatToken(const Engine& engine, const TokenLogprob& token) {
 
 }  // namespace
 
-ChoiceLogprobs::ChoiceLogprobs(const Engine& engine, bool is_chat, int64_t text_offset)
-    : engine_(&engine), is_chat_(is_chat), text_offset_(text_offset) {}
+ChoiceLogprobs::ChoiceLogprobs(const Engine& engine, bool is_chat, std::string_view echo)
+    : engine_(&engine), is_chat_(is_chat), text_offset_(Characters(echo)) {}
 
 void ChoiceLogprobs::Add(const ServingEvent& event) {
   pending_.push_back({*event.logprob, event.top});

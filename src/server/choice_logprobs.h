@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "holdfast/serving.h"
@@ -16,9 +17,8 @@ size_t LogprobsJsonBytes(size_t tokens, size_t top);
 
 class ChoiceLogprobs {
  public:
-  // text_offset: characters of the choice's text before its first token (an echoed prompt). The engine must
-  // outlive this.
-  ChoiceLogprobs(const Engine& engine, bool is_chat, int64_t text_offset);
+  // echo: the choice's text before its first token (an echoed prompt). The engine must outlive this.
+  ChoiceLogprobs(const Engine& engine, bool is_chat, std::string_view echo);
 
   // The tokens of an echoed prompt, before any Add. others: of the second and those that follow; the first has none.
   void AddPrompt(std::span<const int32_t> tokens, std::vector<PositionLogprobs> others);

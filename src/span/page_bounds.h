@@ -8,6 +8,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "base/checked.h"
 #include "codec/codec.h"
 
 namespace holdfast {
@@ -15,7 +16,7 @@ namespace holdfast {
 // f16, lowest [dims] and then highest [dims], where dims is dim rounded up to 16 and padding is 0.
 inline constexpr int64_t kPageBoundBytes = 2;
 constexpr int64_t PageBoundDims(int dim) {
-  return (dim + 15) / 16 * 16;
+  return RoundUp(dim, 16);
 }
 constexpr int64_t PageBoundsBytes(int dim) {
   return 2 * kPageBoundBytes * PageBoundDims(dim);
