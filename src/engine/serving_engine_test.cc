@@ -101,7 +101,7 @@ TEST_P(EveryModelServed, SixtyFourRequestsGetTheSameBitsHoweverTheyAreRun) {
   check(*engine, unshared, {.arrival_seed = 4}, "batched, nothing shared");
   ServingOptions tight = Small();
   tight.decode_liability_tokens = 0;
-  tight.budget_bytes = BudgetFor(*engine, tight, 2, 176);
+  tight.budget_bytes = BudgetFor(*engine, tight, 2, 144);
   int64_t preemptions = 0;
   // All at once: were they to arrive at random, a slow machine might never have two of them run.
   check(*engine, tight, {}, "preempted for want of bytes", &preemptions);

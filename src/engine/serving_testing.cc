@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <bit>
 #include <chrono>
+#include <functional>
+#include <future>
 #include <memory>
 #include <numeric>
 #include <random>
@@ -97,8 +99,13 @@ std::vector<Answer> Serve(ServingEngine& serving, std::span<const ServingRequest
   if (how.arrival_seed > 0) std::shuffle(order.begin(), order.end(), random);
   std::vector<Answer> answers(requests.size());
   std::vector<std::unique_ptr<ServedRequest>> running(requests.size());
+  // All at once: the engine's thread, which calls on_event, goes no further than the first event until all are there.
+  const bool together = how.arrival_seed == 0 && !how.one_by_one;
+  std::promise<void> all_submitted;
+  const std::shared_future<void> gate = all_submitted.get_future().share();
   for (const size_t i : order) {
-    auto submitted = serving.Submit(requests[i], nullptr);
+    auto submitted =
+        serving.Submit(requests[i], together ? [gate] { gate.wait(); } : std::function<void()>());
     if (!submitted.ok()) {
       answers[i].error = submitted.status();
       continue;
@@ -109,6 +116,7 @@ std::vector<Answer> Serve(ServingEngine& serving, std::span<const ServingRequest
       std::this_thread::sleep_for(std::chrono::microseconds(random() % 3000));
     }
   }
+  all_submitted.set_value();
   for (size_t i = 0; i < running.size() && !how.one_by_one; ++i) {
     if (running[i] != nullptr) answers[i] = AnswerOf(*running[i]);
   }

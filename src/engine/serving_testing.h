@@ -32,8 +32,9 @@ std::vector<ServingRequest> MixedRequests(int count, std::span<const int32_t> te
                                           int64_t longest_answer, uint64_t seed);
 
 struct RunLoadOptions {
-  bool one_by_one = false;    // each after the end of the one before
-  uint64_t arrival_seed = 0;  // > 0: others arrive in an order and at moments of its own
+  bool one_by_one = false;  // each after the end of the one before
+  // > 0: they arrive in an order and at moments of its own. 0: all before the first event is over.
+  uint64_t arrival_seed = 0;
 };
 // The answers, in the order of the requests.
 std::vector<Answer> Serve(ServingEngine& serving, std::span<const ServingRequest> requests,
