@@ -22,11 +22,25 @@ constexpr int kRowUnroll = 1;
 // processor's own prefetching ends.
 constexpr int64_t kAhead = 6144;
 
-template <int first, int count>
-HF_INLINE I32x16 Dots(I32x16 start, const B8x64* w, const int8_t* x) {
+// Rows whose dots take turns. A row's dots wait for each other, five cycles each; of one row after the other a
+// processor sees too few ahead to fill them.
+constexpr int SideBySide([[maybe_unused]] int slots, [[maybe_unused]] int parts) {
+#if defined(HOLDFAST_ISA_AVX512)
+  const int most = parts == 1 ? 8 : 4;
+  return slots < most ? slots : most;
+#else
+  return 1;
+#endif
+}
+
+// Adds the dots of vectors [first, first + count) of w to those of R rows.
+template <int first, int count, int R>
+HF_INLINE void AddDots(I32x16 (&dots)[R], const B8x64* w, const int8_t* x) {
 #pragma GCC unroll 8
-  for (int q = first; q < first + count; ++q) start = DotU8I8(start, w[q], BBroadcast4(x + 4 * q));
-  return start;
+  for (int q = first; q < first + count; ++q) {
+#pragma GCC unroll 8
+    for (int r = 0; r < R; ++r) dots[r] = DotU8I8(dots[r], w[q], BBroadcast4(x + kBlockInputs * r + 4 * q));
+  }
 }
 
 // One K block of a group's activations: [S][32] codes and what belongs to them; fine: of the second part.
@@ -38,54 +52,84 @@ struct BlockInput {
   const int32_t* fine_aux;
 };
 
-// Inputs 4 * first onwards of row `row`, from the start that aux number `aux` gives: exact integers, and for
-// input in two parts coarse + fine / 254.
-template <int first, int count, int parts>
-HF_INLINE F32x16 Dot(const B8x64* w, const BlockInput& x, int row, int aux, bool has_start) {
+// Inputs 4 * first onwards of R rows, from the starts that the aux numbers from `aux` on give: exact integers, and
+// for input in two parts coarse + fine / 254.
+template <int first, int count, int parts, int R>
+HF_INLINE void Dots(F32x16 (&out)[R], const B8x64* w, const BlockInput& x, int row, int aux, bool has_start) {
   const int64_t at = kBlockInputs * row;
-  const F32x16 dot = ToF32(Dots<first, count>(has_start ? ISet(x.aux[aux]) : IZero(), w, x.codes + at));
-  if constexpr (parts == 1) {
-    return dot;
-  } else {
-    const I32x16 start = has_start ? ISet(x.fine_aux[aux]) : IZero();
-    return Fma(ToF32(Dots<first, count>(start, w, x.fine_codes + at)), Set(kFineStep), dot);
+  I32x16 dots[R];
+#pragma GCC unroll 8
+  for (int r = 0; r < R; ++r) dots[r] = has_start ? ISet(x.aux[aux + r]) : IZero();
+  AddDots<first, count>(dots, w, x.codes + at);
+#pragma GCC unroll 8
+  for (int r = 0; r < R; ++r) out[r] = ToF32(dots[r]);
+  if constexpr (parts == 2) {
+#pragma GCC unroll 8
+    for (int r = 0; r < R; ++r) dots[r] = has_start ? ISet(x.fine_aux[aux + r]) : IZero();
+    AddDots<first, count>(dots, w, x.fine_codes + at);
+#pragma GCC unroll 8
+    for (int r = 0; r < R; ++r) out[r] = Fma(ToF32(dots[r]), Set(kFineStep), out[r]);
   }
 }
 
-// dot * s.scale, rounded once. For AVX-512 the sum starts from the bits of 1.5 * 2^23, so that it is a float
-// already, off by that number, and the multiplication takes it away again: exactly the same bits, as the dot
-// is below 2^22 and a scale of at most 17 bits times 1.5 * 2^23 is exact, for one instruction a row less.
-template <int parts>
-HF_INLINE F32x16 ScaledDot(const B8x64* w, const BlockScales& s, const BlockInput& x, int row) {
+// dot * s.scale of R rows, rounded once. For AVX-512 the sum starts from the bits of 1.5 * 2^23, so that it is a
+// float already, off by that number, and the multiplication takes it away again: exactly the same bits, as the
+// dot is below 2^22 and a scale of at most 17 bits times 1.5 * 2^23 is exact, for one instruction a row less.
+template <int parts, int R>
+HF_INLINE void ScaledDots(F32x16 (&out)[R], const B8x64* w, const BlockScales& s, const BlockInput& x,
+                          int row) {
 #if defined(HOLDFAST_ISA_AVX512)
   if constexpr (parts == 1) {
-    const I32x16 dot = Dots<0, 8>(ISet(0x4b400000), w, x.codes + kBlockInputs * row);
-    return Fma(F32x16{_mm512_castsi512_ps(Bits(dot))}, s.scale, Mul(s.scale, Set(-12582912.0f)));
+    I32x16 dots[R];
+#pragma GCC unroll 8
+    for (int r = 0; r < R; ++r) dots[r] = ISet(0x4b400000);
+    AddDots<0, 8>(dots, w, x.codes + kBlockInputs * row);
+    const F32x16 minus_start = Mul(s.scale, Set(-12582912.0f));
+#pragma GCC unroll 8
+    for (int r = 0; r < R; ++r)
+      out[r] = Fma(F32x16{_mm512_castsi512_ps(Bits(dots[r]))}, s.scale, minus_start);
+    return;
   }
 #endif
-  return Mul(Dot<0, 8, parts>(w, x, row, row, false), s.scale);
+  Dots<0, 8, parts>(out, w, x, row, row, false);
+#pragma GCC unroll 8
+  for (int r = 0; r < R; ++r) out[r] = Mul(out[r], s.scale);
 }
 
-// The one formula: what a K block adds to an output's sum. Every kernel below goes through it, whatever its
-// rows, so that a row's bits do not depend on its company. S: slots of the group.
-template <int format, int S, int parts>
-HF_INLINE F32x16 AddBlock(F32x16 acc, const B8x64* w, const BlockScales& s, const BlockInput& x, int row) {
-  const F32x16 scale = Set(x.scales[row]);
+// The one formula: what a K block adds to the sums of rows [row, row + R). Every kernel below goes through it,
+// whatever its rows, so that a row's bits do not depend on its company. S: slots of the group.
+template <int format, int S, int parts, int R>
+HF_INLINE void AddBlock(F32x16* acc, const B8x64* w, const BlockScales& s, const BlockInput& x, int row) {
+  F32x16 dots[R];
   if constexpr (format == kPackedQ6_K) {
-    const F32x16 lower = Dot<0, 4, parts>(w, x, row, row, true);
-    const F32x16 upper = Dot<4, 4, parts>(w, x, row, S + row, true);
-    return Fma(Fma(upper, s.second, Mul(lower, s.scale)), scale, acc);
+    Dots<0, 4, parts>(dots, w, x, row, row, true);
+    F32x16 upper[R];
+    Dots<4, 4, parts>(upper, w, x, row, S + row, true);
+#pragma GCC unroll 8
+    for (int r = 0; r < R; ++r) {
+      const F32x16 both = Fma(upper[r], s.second, Mul(dots[r], s.scale));
+      acc[row + r] = Fma(both, Set(x.scales[row + r]), acc[row + r]);
+    }
   } else if constexpr (kPackedTraits[format].has_min) {
-    acc = Fma(ScaledDot<parts>(w, s, x, row), scale, acc);
+    ScaledDots<parts>(dots, w, s, x, row);
     const auto* sums = reinterpret_cast<const float*>(parts == 1 ? x.aux : x.fine_aux);
-    return Fma(s.minimum, Set(sums[row]), acc);
+#pragma GCC unroll 8
+    for (int r = 0; r < R; ++r) {
+      acc[row + r] = Fma(dots[r], Set(x.scales[row + r]), acc[row + r]);
+      acc[row + r] = Fma(s.minimum, Set(sums[row + r]), acc[row + r]);
+    }
   } else {
-    return Fma(Mul(Dot<0, 8, parts>(w, x, row, row, true), s.scale), scale, acc);
+    Dots<0, 8, parts>(dots, w, x, row, row, true);
+#pragma GCC unroll 8
+    for (int r = 0; r < R; ++r) {
+      acc[row + r] = Fma(Mul(dots[r], s.scale), Set(x.scales[row + r]), acc[row + r]);
+    }
   }
 }
 
 template <int format, int S, int parts>
 void RunPanels(const PanelCall& call) {
+  constexpr int kRows = SideBySide(S, parts);
   constexpr int kAuxStep = AuxPerBlock(AuxOf(format)) * S;
   constexpr int kBlockBytes = CodeBytes(format) + kPackedTraits[format].record_bytes * kBlockInputs /
                                                       kPackedTraits[format].record_inputs;
@@ -109,7 +153,7 @@ void RunPanels(const PanelCall& call) {
       UnpackCodes<kPackedTraits[format].code_bits>(codes, w);
       const BlockScales s = LoadScales<format>(records, b);
 #pragma GCC unroll kRowUnroll
-      for (int r = 0; r < S; ++r) acc[r] = AddBlock<format, S, parts>(acc[r], w, s, x, r);
+      for (int r = 0; r < S; r += kRows) AddBlock<format, S, parts, kRows>(acc, w, s, x, r);
       codes += CodeBytes(format);
       x.codes += kBlockInputs * S;
       x.scales += S;
