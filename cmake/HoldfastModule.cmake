@@ -34,8 +34,9 @@ endif()
 set(HOLDFAST_ISA_FLAGS_scalar "")
 
 # With a sanitizer's checks in every loop, the optimiser takes minutes for a file at -O2 and more, and seconds at -O1.
+set(HOLDFAST_SANITIZED_OPTIMISATION -O1)  # a module's CMakeLists.txt may set another
 if(HOLDFAST_SANITIZE)
-  set(HOLDFAST_KERNEL_OPTIMISATION -O1)
+  set(HOLDFAST_KERNEL_OPTIMISATION ${HOLDFAST_SANITIZED_OPTIMISATION})
 else()
   set(HOLDFAST_KERNEL_OPTIMISATION -O3)
 endif()
@@ -48,7 +49,8 @@ function(holdfast_compile_settings target)
     -fno-math-errno -ffp-contract=off)
   # What a kernel fuses it fuses by name (Fma); elsewhere contraction would make rounding depend on inlining.
   if(HOLDFAST_SANITIZE)
-    target_compile_options(${target} PUBLIC -fsanitize=${HOLDFAST_SANITIZE} -fno-omit-frame-pointer -O1 -g1)
+    target_compile_options(${target} PUBLIC -fsanitize=${HOLDFAST_SANITIZE} -fno-omit-frame-pointer
+                           ${HOLDFAST_SANITIZED_OPTIMISATION} -g1)
     target_link_options(${target} PUBLIC -fsanitize=${HOLDFAST_SANITIZE})
   endif()
   set_target_properties(${target} PROPERTIES POSITION_INDEPENDENT_CODE ON)
