@@ -3,6 +3,7 @@
 #   holdfast_module(codec
 #     SOURCES  codec.cc int8.cc             # compiled for the baseline instruction set
 #     KERNELS  kernels/int8_kernels.cc      # compiled once per instruction set
+#     TILE_KERNELS kernels/a.cc             # compiled once, where this processor family has int8 tiles
 #     DEPENDS  base simd                    # modules of lower layers
 #     LINKS    PkgConfig::PCRE2             # outside libraries
 #     TESTS    codec_test.cc                # one executable codec_test, found by ctest
@@ -25,6 +26,8 @@ if(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64")
   set(HOLDFAST_ISA_FLAGS_avx2 -mavx2 -mfma -mf16c)
   set(HOLDFAST_ISA_FLAGS_avx512 -mavx2 -mfma -mf16c -mavx512f -mavx512bw -mavx512dq -mavx512vl
                                 -mavx512cd -mavx512vnni -mprefer-vector-width=512)
+  set(HOLDFAST_TILE_ISA amx)  # its kernels use the vectors of avx512
+  set(HOLDFAST_ISA_FLAGS_amx ${HOLDFAST_ISA_FLAGS_avx512} -mamx-tile -mamx-int8)
 elseif(CMAKE_SYSTEM_PROCESSOR MATCHES "aarch64|arm64")
   set(HOLDFAST_ISAS scalar neon)
   set(HOLDFAST_ISA_FLAGS_neon -march=armv8.2-a+dotprod+fp16)
@@ -56,10 +59,11 @@ function(holdfast_compile_settings target)
   set_target_properties(${target} PROPERTIES POSITION_INDEPENDENT_CODE ON)
 endfunction()
 
-# One object library <prefix>_<isa> per instruction set of these files; appends the targets to the list `targets`.
-function(holdfast_kernel_objects prefix targets)
+# One object library <prefix>_<isa> for each of the instruction sets `isas` of these files; appends the targets to the
+# list `targets`.
+function(holdfast_kernel_objects prefix isas targets)
   set(list ${${targets}})
-  foreach(isa ${HOLDFAST_ISAS})
+  foreach(isa ${isas})
     string(TOUPPER ${isa} upper)
     set(target ${prefix}_${isa})
     add_library(${target} OBJECT ${ARGN})
@@ -72,7 +76,7 @@ function(holdfast_kernel_objects prefix targets)
 endfunction()
 
 function(holdfast_module name)
-  cmake_parse_arguments(M "" "" "SOURCES;KERNELS;DEPENDS;LINKS;TESTS;TEST_DEPENDS;TEST_KERNELS" ${ARGN})
+  cmake_parse_arguments(M "" "" "SOURCES;KERNELS;TILE_KERNELS;DEPENDS;LINKS;TESTS;TEST_DEPENDS;TEST_KERNELS" ${ARGN})
   set(object_targets "")
   if(M_SOURCES)
     add_library(hf_${name}_obj OBJECT ${M_SOURCES})
@@ -81,7 +85,10 @@ function(holdfast_module name)
     list(APPEND object_targets hf_${name}_obj)
   endif()
   if(M_KERNELS)
-    holdfast_kernel_objects(hf_${name} object_targets ${M_KERNELS})
+    holdfast_kernel_objects(hf_${name} "${HOLDFAST_ISAS}" object_targets ${M_KERNELS})
+  endif()
+  if(M_TILE_KERNELS)
+    holdfast_kernel_objects(hf_${name} "${HOLDFAST_TILE_ISA}" object_targets ${M_TILE_KERNELS})
   endif()
   set(objects "")
   foreach(t ${object_targets})
@@ -108,7 +115,7 @@ function(holdfast_module name)
   if(M_TESTS AND HOLDFAST_BUILD_TESTS)
     set(test_objects "")
     if(M_TEST_KERNELS)
-      holdfast_kernel_objects(hf_${name}_test test_objects ${M_TEST_KERNELS})
+      holdfast_kernel_objects(hf_${name}_test "${HOLDFAST_ISAS}" test_objects ${M_TEST_KERNELS})
       list(TRANSFORM test_objects REPLACE "(.+)" "$<TARGET_OBJECTS:\\1>")
     endif()
     holdfast_test(${name}_test SOURCES ${M_TESTS} ${test_objects} DEPENDS ${name} ${M_TEST_DEPENDS})

@@ -15,7 +15,7 @@ import subprocess
 import sys
 
 ELF_AARCH64 = 183
-STRONG_TIERS = ("avx2", "avx512", "neon")
+STRONG_TIERS = ("avx2", "avx512", "amx", "neon")
 # nm's letters of definitions that the linker may merge: weak functions and objects, unique globals, commons.
 SHARED_KINDS = set("WwVvuC")
 # nm's letters of definitions visible to other objects.

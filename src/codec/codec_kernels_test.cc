@@ -327,7 +327,7 @@ TEST(Int8, ScoresTheSameBitsOnEveryInstructionSet) {
   const auto rows = ChunkRowsOf(rng, 80);
   const auto query = NormalRow(rng, 80);
   std::vector<float> first;
-  for (const Isa isa : SupportedIsas()) {
+  for (const Isa isa : VectorIsas()) {
     const Chunk keys(CodecId::kInt8, isa, Chunk::Half::kKey, rows);
     const KeyKernels& key = GetCodec(CodecId::kInt8).kernels(isa).key;
     AlignedBytes prepared(key.prepared_bytes(80));

@@ -144,7 +144,7 @@ std::vector<Case> AllCases(const int (&dims)[n]) {
       const CodecSpec spec(id, group);
       for (const int dim : dims) {
         if (!CheckGroup(spec, dim).ok()) continue;
-        for (const Isa isa : SupportedIsas()) cases.push_back({spec, dim, isa});
+        for (const Isa isa : VectorIsas()) cases.push_back({spec, dim, isa});
       }
     }
   }

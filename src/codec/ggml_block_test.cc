@@ -92,7 +92,7 @@ std::vector<float> OnLevels(const Format& format, const std::vector<float>& row)
 TEST(GgmlBlocks, HoldTheCodesAndScalesOfGgmlsQuantisers) {
   for (const Format& format : kFormats) {
     const Codec& codec = GetCodec(format.id);
-    for (const Isa isa : SupportedIsas()) {
+    for (const Isa isa : VectorIsas()) {
       for (const int dim : {32, 64, 80, 128}) {
         for (const auto& any : Rows(dim)) {
           const std::vector<float> row = format.searched ? OnLevels(format, any) : any;

@@ -132,7 +132,7 @@ TEST_P(Rotations, GiveTheSameBitsOnEveryInstructionSet) {
   const auto same = [](const Row& a, const Row& b) {
     return std::memcmp(a.data(), b.data(), a.size() * sizeof(float)) == 0;
   };
-  for (const Isa isa : SupportedIsas()) {
+  for (const Isa isa : VectorIsas()) {
     Row out(rows.size()), got_centers(centers.size());
     transform.ForwardRows(isa, rows.data(), 4, out.data());
     EXPECT_TRUE(same(out, expected)) << IsaName(isa);
@@ -148,7 +148,7 @@ TEST_P(Rotations, GiveTheSameBitsOnEveryInstructionSet) {
 
 TEST_P(Rotations, TouchNoMemoryPastTheirRows) {
   const RowTransform transform({.side = RowSide::kKey, .dim = dim(), .rotate = true});
-  for (const Isa isa : SupportedIsas()) {
+  for (const Isa isa : VectorIsas()) {
     Row guarded(static_cast<size_t>(dim()) + 32, 7.0f);
     transform.ForwardRows(isa, guarded.data() + 16, 1, guarded.data() + 16);
     transform.RotateOutputsBack(isa, 1, guarded.data() + 16);
@@ -193,7 +193,7 @@ TEST(RowTransform, WithoutRotationTakesOffTheCentreAndNothingElse) {
   const RowTransform transform({.dim = 20, .heads = 3, .center = centers.data()});
   EXPECT_FALSE(transform.identity());
   EXPECT_FALSE(transform.rotates());
-  for (const Isa isa : SupportedIsas()) {
+  for (const Isa isa : VectorIsas()) {
     Row out(rows.size());
     transform.ForwardRows(isa, rows.data(), 2, out.data());
     for (size_t i = 0; i < rows.size(); ++i) ASSERT_EQ(out[i], rows[i] - centers[i % 60]) << i;

@@ -52,7 +52,7 @@ TEST(Divergence, IsTheFormulaForEverySizeAndSpread) {
       std::vector<float> q = p;
       for (size_t i = 0; i < q.size(); ++i) q[i] += noise[i] - 5.0f;
       const Expected expected = Oracle(p, q);
-      for (const Isa isa : SupportedIsas()) {
+      for (const Isa isa : VectorIsas()) {
         const DivergenceKernels& kernels = KernelsOf(isa);
         const Distribution reference = MakeDistribution(kernels, p.data(), n);
         Distribution scheme = MakeDistribution(kernels, q.data(), n);
@@ -74,7 +74,7 @@ TEST(Divergence, IsTheSameBitsOnEveryInstructionSet) {
   const Distribution p_scalar = MakeDistribution(scalar, p.data(), 5003);
   Distribution q_scalar = MakeDistribution(scalar, q.data(), 5003);
   const double expected = Divergence(scalar, p_scalar, q_scalar);
-  for (const Isa isa : SupportedIsas()) {
+  for (const Isa isa : VectorIsas()) {
     const Distribution p_isa = MakeDistribution(KernelsOf(isa), p.data(), 5003);
     Distribution q_isa = MakeDistribution(KernelsOf(isa), q.data(), 5003);
     EXPECT_EQ(Divergence(KernelsOf(isa), p_isa, q_isa), expected) << IsaName(isa);
@@ -85,7 +85,7 @@ TEST(Divergence, IsTheSameBitsOnEveryInstructionSet) {
 
 TEST(Divergence, OfEqualLogitsIsExactlyZeroAndOfEqualsTheFirstIsTheMostLikely) {
   std::vector<float> p(77, 1.5f);
-  for (const Isa isa : SupportedIsas()) {
+  for (const Isa isa : VectorIsas()) {
     const Distribution reference = MakeDistribution(KernelsOf(isa), p.data(), 77);
     Distribution same = MakeDistribution(KernelsOf(isa), p.data(), 77);
     EXPECT_EQ(Divergence(KernelsOf(isa), reference, same), 0.0);
@@ -93,7 +93,7 @@ TEST(Divergence, OfEqualLogitsIsExactlyZeroAndOfEqualsTheFirstIsTheMostLikely) {
     EXPECT_DOUBLE_EQ(reference.Surprise(5), std::log(77.0));
   }
   p[19] = p[40] = 2.0f;
-  for (const Isa isa : SupportedIsas()) EXPECT_EQ(KernelsOf(isa).first_largest(p.data(), 77), 19);
+  for (const Isa isa : VectorIsas()) EXPECT_EQ(KernelsOf(isa).first_largest(p.data(), 77), 19);
 }
 
 }  // namespace

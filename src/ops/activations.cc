@@ -60,7 +60,8 @@ int64_t Activations::cols() const {
   return state_->cols;
 }
 int64_t Activations::bytes() const {
-  return static_cast<int64_t>(state_->memory.capacity() + state_->float_memory.capacity());
+  return static_cast<int64_t>(state_->memory.capacity() + state_->float_memory.capacity() +
+                              state_->tile_memory.capacity());
 }
 
 void Activations::State::Quantize(int wanted, Isa isa, ThreadPool& pool) {
@@ -133,8 +134,12 @@ void Activations::State::GroupFloats(ThreadPool& pool) {
   pool.ParallelFor(groups(), regroup);
 }
 
+std::byte* Activations::State::OpenPanels(int threads) {
+  return Grow(tile_memory, 2 * OpenPanelBytes(cols) * threads);
+}
+
 void Activations::State::DescribeGroup(int64_t g, int format, PanelCall& call) const {
-  call.rows = static_cast<int>(std::min<int64_t>(rows - g * kGroupRows, kGroupRows));
+  call.rows = std::min<int64_t>(rows - g * kGroupRows, kGroupRows);
   if (!IsInteger(format)) {
     call.floats = floats + g * kGroupRows * cols;
     return;

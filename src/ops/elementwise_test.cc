@@ -30,7 +30,7 @@ TEST(RmsNorm, DividesByTheRootMeanSquare) {
     const int64_t stride = dim + 3;
     const auto x = Random(static_cast<size_t>(kRows * stride), 1, 3.0f);
     const auto weight = Random(static_cast<size_t>(dim), 2);
-    for (Isa isa : SupportedIsas()) {
+    for (Isa isa : VectorIsas()) {
       for (bool accumulate : {false, true}) {
         std::vector<float> out(static_cast<size_t>(kRows * dim), 0.5f);
         RmsNorm(x.data(), stride, weight.data(), 1e-5f, kRows, dim, out.data(), dim, accumulate, isa, *pool);
@@ -55,7 +55,7 @@ TEST(RmsNorm, GivesARowTheSameBitsAloneInPlaceAndAmongOthers) {
   const auto one = Threads(1), two = Threads(2);
   const auto x = Random(100 * 576, 3);
   const auto weight = Random(576, 4);
-  for (Isa isa : SupportedIsas()) {
+  for (Isa isa : VectorIsas()) {
     std::vector<float> all(x.size()), alone(x.size()), in_place = x;
     RmsNorm(x.data(), 576, weight.data(), 1e-6f, 100, 576, all.data(), 576, false, isa, *two);
     for (size_t r = 0; r < 100; ++r) {
@@ -71,7 +71,7 @@ TEST(RmsNorm, PropagatesWhatIsNotANumber) {
   const auto pool = Threads(1);
   std::vector<float> x(64, 1.0f), weight(64, 1.0f), out(64);
   x[40] = std::numeric_limits<float>::quiet_NaN();
-  for (Isa isa : SupportedIsas()) {
+  for (Isa isa : VectorIsas()) {
     RmsNorm(x.data(), 64, weight.data(), 1e-6f, 1, 64, out.data(), 64, false, isa, *pool);
     for (float v : out) EXPECT_TRUE(std::isnan(v));
   }
@@ -84,7 +84,7 @@ TEST(GatedActivation, MultipliesTheActivatedGate) {
     const int64_t stride = dim + 5;
     const auto gate = Random(static_cast<size_t>(kRows * stride), 5, 4.0f);
     const auto up = Random(static_cast<size_t>(kRows * stride), 6);
-    for (Isa isa : SupportedIsas()) {
+    for (Isa isa : VectorIsas()) {
       for (Activation f : {Activation::kSilu, Activation::kGeluTanh}) {
         auto out = gate;
         GatedActivation(f, out.data(), up.data(), kRows, dim, stride, isa, *pool);
@@ -108,7 +108,7 @@ TEST(GatedActivation, MultipliesTheActivatedGate) {
 
 TEST(GatedActivation, PropagatesWhatIsNotANumberAndSaturatesElsewhere) {
   const auto pool = Threads(1);
-  for (Isa isa : SupportedIsas()) {
+  for (Isa isa : VectorIsas()) {
     for (Activation f : {Activation::kSilu, Activation::kGeluTanh}) {
       std::vector<float> gate = {std::numeric_limits<float>::quiet_NaN(), 1e4f, -1e4f};
       const std::vector<float> up = {1.0f, 2.0f, 2.0f};

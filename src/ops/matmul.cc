@@ -11,6 +11,7 @@ namespace holdfast {
 HOLDFAST_DECLARE_KERNELS(IntegerKernels, kIntegerKernels)
 HOLDFAST_DECLARE_KERNELS(IntegerKernels, kTwoPartKernels)
 HOLDFAST_DECLARE_KERNELS(FloatKernels, kFloatKernels)
+HOLDFAST_DECLARE_TILE_KERNELS(TileKernels, kTileKernels)
 
 namespace {
 
@@ -20,16 +21,23 @@ constexpr int64_t kRowBlockBytes = int64_t{512} << 10;
 // evenly.
 constexpr int64_t kLeastTaskBytes = int64_t{16} << 10;
 constexpr int64_t kTasksPerThread = 8;
+// Full groups from which on a matrix unit earns what unpacking the weights for it costs.
+constexpr int64_t kLeastTiledGroups = 2;
 
 struct Kernels {
   const IntegerKernels& integer;
   const IntegerKernels& two_part;
   const FloatKernels& floating;
+  const TileKernels* tiles;  // or null
 
   PanelKernel For(int format, bool two_parts, int slots) const {
     const int i = __builtin_ctz(static_cast<unsigned>(slots));
     if (!IsInteger(format)) return floating.run[format][i];
     return two_parts ? two_part.run[format][i] : integer.run[format][i];
+  }
+  // Null where tiles do not apply.
+  TileKernel TilesFor(int format, bool two_parts) const {
+    return tiles == nullptr || two_parts ? nullptr : tiles->run[format];
   }
 };
 
@@ -45,31 +53,61 @@ struct Plan {
   std::span<const Product> products;
   Kernels kernels;
   int64_t groups_per_block = 1;
+  std::byte* open_panels = nullptr;  // where tiles are used
 
-  // Outputs [first_panel, last_panel) for the groups of one row block. A panel stays in the first-level cache
-  // while the groups pass.
-  void Run(const Product& product, int64_t first_panel, int64_t last_panel, int64_t row_block) const {
+  // The call for outputs from first_panel on; which rows and how many panels are left to be said.
+  PanelCall CallFor(const Product& product, int64_t first_panel) const {
     const PackedMatrix::State& w = product.weight->state();
-    const int64_t first_group = row_block * groups_per_block;
-    const int64_t last_group = std::min(x.groups(), first_group + groups_per_block);
     PanelCall call;
+    call.weights = w.panel(first_panel);
     call.panel_bytes = w.panel_bytes;
     call.codes_offset = CodesOffset(w.format, w.cols);
     call.cols = w.cols;
     call.out_stride = product.out_stride;
     call.accumulate = product.accumulate;
+    call.bias = product.bias == nullptr ? nullptr : product.bias + first_panel * kPanelOutputs;
+    return call;
+  }
+
+  static int LastOutputs(const PackedMatrix::State& w, int64_t last_panel) {
+    return static_cast<int>(std::min<int64_t>(kPanelOutputs, w.rows - (last_panel - 1) * kPanelOutputs));
+  }
+
+  // Outputs [first_panel, last_panel) for the groups of one row block.
+  void Run(const Product& product, int64_t first_panel, int64_t last_panel, int64_t row_block,
+           int thread) const {
+    const PackedMatrix::State& w = product.weight->state();
+    int64_t first_group = row_block * groups_per_block;
+    const int64_t last_group = std::min(x.groups(), first_group + groups_per_block);
+    const TileKernel tiles = kernels.TilesFor(w.format, product.two_parts);
+    const bool last_is_full = SlotsOf(x.rows, (last_group - 1) * kGroupRows) == kGroupRows;
+    const int64_t full = last_is_full ? last_group : last_group - 1;
+    if (tiles != nullptr && full - first_group >= kLeastTiledGroups) {
+      PanelCall call = CallFor(product, first_panel);
+      x.DescribeGroup(first_group, w.format, call);
+      call.rows = std::min(x.rows, full * kGroupRows) - first_group * kGroupRows;
+      call.panels = last_panel - first_panel;
+      call.last_outputs = LastOutputs(w, last_panel);
+      call.out = product.out + first_group * kGroupRows * product.out_stride + first_panel * kPanelOutputs;
+      tiles(call, open_panels + thread * 2 * OpenPanelBytes(w.cols));
+      first_group = full;
+    }
+    if (first_group < last_group) RunGroups(product, first_panel, last_panel, first_group, last_group);
+  }
+
+  // A panel stays in the first-level cache while the groups pass.
+  void RunGroups(const Product& product, int64_t first_panel, int64_t last_panel, int64_t first_group,
+                 int64_t last_group) const {
+    const PackedMatrix::State& w = product.weight->state();
     const int64_t step = last_group - first_group == 1 ? last_panel - first_panel : int64_t{1};
     for (int64_t panel = first_panel; panel < last_panel; panel += step) {
-      const int64_t output = panel * kPanelOutputs;
-      call.weights = w.panel(panel);
+      PanelCall call = CallFor(product, panel);
       call.panels = step;
-      call.last_outputs =
-          static_cast<int>(std::min<int64_t>(kPanelOutputs, w.rows - (panel + step - 1) * kPanelOutputs));
-      call.bias = product.bias == nullptr ? nullptr : product.bias + output;
+      call.last_outputs = LastOutputs(w, panel + step);
       for (int64_t g = first_group; g < last_group; ++g) {
         x.DescribeGroup(g, w.format, call);
         call.ask_ahead = g == first_group;
-        call.out = product.out + g * kGroupRows * product.out_stride + output;
+        call.out = product.out + g * kGroupRows * product.out_stride + panel * kPanelOutputs;
         kernels.For(w.format, product.two_parts, SlotsOf(x.rows, g * kGroupRows))(call);
       }
     }
@@ -91,17 +129,18 @@ void RunProducts(const Plan& plan, ThreadPool& pool) {
     const PackedMatrix::State& w = plan.products[i].weight->state();
     cuts[i].first_task = tasks;
     cuts[i].panels_per_task = std::clamp<int64_t>(task_bytes / w.panel_bytes, 1, w.panels);
+    if (plan.open_panels != nullptr) cuts[i].panels_per_task = RoundUp(cuts[i].panels_per_task, int64_t{2});
     cuts[i].panel_runs = CeilDiv(w.panels, cuts[i].panels_per_task);
     tasks += cuts[i].panel_runs * row_blocks;
   }
-  const auto run = [&](int64_t task, int) {
+  const auto run = [&](int64_t task, int thread) {
     size_t i = plan.products.size() - 1;
     while (task < cuts[i].first_task) --i;
     const Cut& cut = cuts[i];
     const int64_t t = task - cut.first_task;
     const int64_t first = t % cut.panel_runs * cut.panels_per_task;
     const int64_t last = std::min(plan.products[i].weight->state().panels, first + cut.panels_per_task);
-    plan.Run(plan.products[i], first, last, t / cut.panel_runs);
+    plan.Run(plan.products[i], first, last, t / cut.panel_runs, thread);
   };
   if (tasks == 1) return run(0, 0);
   pool.ParallelFor(tasks, run);
@@ -124,14 +163,16 @@ void MatMul(Activations& activations, std::span<const Product> products, Isa isa
   }
   if (parts > 0) x.Quantize(parts, isa, pool);
   if (floating) x.GroupFloats(pool);
-  const Kernels kernels{HOLDFAST_SELECT_KERNELS(isa, kIntegerKernels),
-                        HOLDFAST_SELECT_KERNELS(isa, kTwoPartKernels),
-                        HOLDFAST_SELECT_KERNELS(isa, kFloatKernels)};
+  const Kernels kernels{
+      HOLDFAST_SELECT_KERNELS(isa, kIntegerKernels), HOLDFAST_SELECT_KERNELS(isa, kTwoPartKernels),
+      HOLDFAST_SELECT_KERNELS(isa, kFloatKernels), HOLDFAST_SELECT_TILE_KERNELS(isa, kTileKernels)};
   const int64_t group_bytes = kGroupRows * x.cols * (floating ? int64_t{sizeof(float)} : int64_t{1});
   const int64_t groups_per_block = std::max<int64_t>(1, kRowBlockBytes / group_bytes);
+  const bool tiled = kernels.tiles != nullptr && parts > 0 && x.groups() >= kLeastTiledGroups;
+  std::byte* open_panels = tiled ? x.OpenPanels(pool.threads()) : nullptr;
   for (size_t at = 0; at < products.size(); at += kMaxProducts) {
     const size_t n = std::min(kMaxProducts, products.size() - at);
-    RunProducts(Plan{x, products.subspan(at, n), kernels, groups_per_block}, pool);
+    RunProducts(Plan{x, products.subspan(at, n), kernels, groups_per_block, open_panels}, pool);
   }
 }
 

@@ -40,6 +40,7 @@ struct Activations::State {
   bool grouped = false;
   std::vector<std::byte> memory;        // scales, then each part's codes and aux
   std::vector<std::byte> float_memory;  // floats regrouped
+  std::vector<std::byte> tile_memory;   // two unpacked panels a thread
 
   int64_t slots = 0;  // over all groups
   int64_t blocks = 0;
@@ -56,6 +57,9 @@ struct Activations::State {
   // Once per Set; the first part is the same bits whatever is wanted.
   void Quantize(int wanted, Isa isa, ThreadPool& pool);
   void GroupFloats(ThreadPool& pool);
+  // Scratch of a matrix unit: two unpacked panels of this many columns for each of `threads`, thread t's at
+  // t * 2 * OpenPanelBytes(cols). Valid until the next call.
+  std::byte* OpenPanels(int threads);
   // Fills the part of a call that names group g.
   void DescribeGroup(int64_t g, int format, PanelCall& call) const;
 };

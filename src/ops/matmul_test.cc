@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <limits>
@@ -297,6 +298,25 @@ TEST_P(MatMulTypes, GivesARowTheSameBitsInAnyCompanyAndOnAnyThreads) {
   }
 }
 
+// Tiles are only another way to the vectors' bits, for every format and however many outputs and rows are left over.
+TEST_P(MatMulTypes, HasTheSameBitsWithTilesAsWithVectors) {
+  const std::vector<Isa> isas = SupportedIsas();
+  if (std::find(isas.begin(), isas.end(), Isa::kAmx) == isas.end()) {
+    GTEST_SKIP() << "this processor has no int8 tiles, or may not use them";
+  }
+  const Case c = GetParam();
+  const auto pool = Threads(2);
+  const PackedMatrix packed = Pack(c, RandomWeights(c.type, c.rows, c.cols, 16), false, *pool);
+  const auto x = RandomActivations(130, c.cols, 17);
+  for (int64_t rows : {16, 24, 25, 32, 41, 130}) {
+    for (bool two_parts : {false, true}) {
+      ASSERT_EQ(Multiply(packed, x, 0, rows, Isa::kAmx, *pool, two_parts),
+                Multiply(packed, x, 0, rows, Isa::kAvx512, *pool, two_parts))
+          << rows << " rows, two parts " << two_parts;
+    }
+  }
+}
+
 // 254 times finer codes: what rounding costs must shrink by about as much (half of that is left to chance).
 TEST_P(MatMulTypes, InTwoPartsIsAHundredTimesCloserToTheUnroundedInput) {
   const Case c = GetParam();
@@ -366,21 +386,22 @@ TEST(MatMul, SharesOneCallBetweenProductsOfDifferentTypes) {
   const auto pool = Threads(2);
   const Case cases[] = {
       {DType::kQ4_1, 192, 512}, {DType::kF16, 33, 512}, {DType::kQ6_K, 576, 512}, {DType::kQ8_0, 5, 512}};
-  const auto x = RandomActivations(19, 512, 1);
+  constexpr int64_t kRows = 43;
+  const auto x = RandomActivations(kRows, 512, 1);
   std::vector<PackedMatrix> weights;
   std::vector<std::vector<float>> outs;
   std::vector<Product> products;
   for (const Case& c : cases)
     weights.push_back(Pack(c, RandomWeights(c.type, c.rows, c.cols, 7), false, *pool));
   for (const PackedMatrix& w : weights) {
-    outs.emplace_back(static_cast<size_t>(19 * w.rows()));
+    outs.emplace_back(static_cast<size_t>(kRows * w.rows()));
     products.push_back({.weight = &w, .out = outs.back().data(), .out_stride = w.rows()});
   }
   Activations activations;
-  activations.Set(x.data(), 19, 512, 512);
+  activations.Set(x.data(), kRows, 512, 512);
   MatMul(activations, products, ActiveIsa(), *pool);
   for (size_t i = 0; i < weights.size(); ++i) {
-    EXPECT_EQ(outs[i], Multiply(weights[i], x, 0, 19, ActiveIsa(), *pool)) << i;
+    EXPECT_EQ(outs[i], Multiply(weights[i], x, 0, kRows, ActiveIsa(), *pool)) << i;
   }
 }
 
@@ -408,19 +429,22 @@ TEST(MatMul, AddsBiasThenResidualAndTouchesNothingElse) {
   for (DType type : {DType::kQ5_1, DType::kF32}) {
     const Case c{type, 21, 64};
     const PackedMatrix w = Pack(c, RandomWeights(c.type, c.rows, c.cols, 8), false, *pool);
-    const auto x = RandomActivations(3, 64, 9);
-    const auto plain = Multiply(w, x, 0, 3, ActiveIsa(), *pool);
-    std::vector<float> bias(21), out(3 * 30, 5.0f);
-    for (size_t i = 0; i < bias.size(); ++i) bias[i] = static_cast<float>(i) - 7.5f;
-    Activations activations;
-    activations.Set(x.data(), 3, 64, 64);
-    const Product product{
-        .weight = &w, .out = out.data(), .out_stride = 30, .bias = bias.data(), .accumulate = true};
-    MatMul(activations, {&product, 1}, ActiveIsa(), *pool);
-    for (size_t r = 0; r < 3; ++r) {
-      for (size_t o = 0; o < 30; ++o) {
-        const float expected = o < 21 ? 5.0f + (plain[r * 21 + o] + bias[o]) : 5.0f;
-        ASSERT_EQ(out[r * 30 + o], expected) << r << " " << o;
+    for (size_t rows : {size_t{3}, size_t{37}}) {
+      const auto n = static_cast<int64_t>(rows);
+      const auto x = RandomActivations(n, 64, 9);
+      const auto plain = Multiply(w, x, 0, n, ActiveIsa(), *pool);
+      std::vector<float> bias(21), out(rows * 30, 5.0f);
+      for (size_t i = 0; i < bias.size(); ++i) bias[i] = static_cast<float>(i) - 7.5f;
+      Activations activations;
+      activations.Set(x.data(), n, 64, 64);
+      const Product product{
+          .weight = &w, .out = out.data(), .out_stride = 30, .bias = bias.data(), .accumulate = true};
+      MatMul(activations, {&product, 1}, ActiveIsa(), *pool);
+      for (size_t r = 0; r < rows; ++r) {
+        for (size_t o = 0; o < 30; ++o) {
+          const float expected = o < 21 ? 5.0f + (plain[r * 21 + o] + bias[o]) : 5.0f;
+          ASSERT_EQ(out[r * 30 + o], expected) << r << " " << o;
+        }
       }
     }
   }
@@ -448,14 +472,17 @@ TEST(MatMul, NeverTurnsANonFiniteActivationIntoANumber) {
     const PackedMatrix w = Pack(c, RandomWeights(c.type, c.rows, c.cols, 10), false, *pool);
     for (float bad : {std::numeric_limits<float>::quiet_NaN(), std::numeric_limits<float>::infinity(),
                       -std::numeric_limits<float>::infinity()}) {
-      auto x = RandomActivations(3, 256, 11);
+      auto x = RandomActivations(33, 256, 11);
       x[256 + 100] = bad;
       for (Isa isa : SupportedIsas()) {
         for (bool two_parts : {false, true}) {
-          const auto out = Multiply(w, x, 0, 3, isa, *pool, two_parts);
-          for (size_t i = 0; i < 48; ++i) {
-            ASSERT_EQ(std::isfinite(out[i]), i < 16 || i >= 32)
-                << GetDTypeTraits(type).name << " " << IsaName(isa) << " " << i;
+          for (int64_t rows : {3, 33}) {
+            const auto out = Multiply(w, x, 0, rows, isa, *pool, two_parts);
+            for (size_t i = 0; i < out.size(); ++i) {
+              ASSERT_EQ(std::isfinite(out[i]), i < 16 || i >= 32)
+                  << GetDTypeTraits(type).name << " " << IsaName(isa) << " " << i << " of " << rows
+                  << " rows";
+            }
           }
         }
       }

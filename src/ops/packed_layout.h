@@ -85,6 +85,11 @@ constexpr int64_t PanelBytes(int format, int64_t cols) {
          (kPackedTraits[format].code_bits * cols * kPanelOutputs / 8 + 63) / 64 * 64;
 }
 
+// Bytes of one panel unpacked for a matrix unit: a byte a code, and of each block two floats an output.
+constexpr int64_t OpenPanelBytes(int64_t cols) {
+  return cols * kPanelOutputs + cols / kBlockInputs * 2 * kPanelOutputs * int64_t{sizeof(float)};
+}
+
 // Activations in two parts: x = scale * (code + fine_code * kFineStep), fine_code within -127 to 127, some
 // fifteen bits. The second part's codes and numbers lie as the first's do; its kAuxSum is that of both.
 inline constexpr float kFineStep = 1.0f / 254.0f;

@@ -32,7 +32,7 @@ void ExpectRotated(int head_dim, int rotary_dim, RopePairing pairing) {
   std::vector<int64_t> positions;
   for (int64_t t = 0; t < kTokens; ++t) positions.push_back(t < 45 ? t : 8000 + 3 * t);
   const auto x = Random(static_cast<size_t>(kTokens * stride));
-  for (Isa isa : SupportedIsas()) {
+  for (Isa isa : VectorIsas()) {
     auto out = x;
     rope->Apply(out.data(), kTokens, kHeads, stride, positions, isa, *pool);
     auto expected = std::vector<double>(x.begin(), x.end());

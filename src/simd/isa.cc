@@ -6,6 +6,8 @@
 
 #if defined(__x86_64__)
 #include <cpuid.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 #elif defined(__aarch64__)
 #include <asm/hwcap.h>
 #include <sys/auxv.h>
@@ -14,7 +16,24 @@
 namespace holdfast {
 namespace {
 
-constexpr Isa kAllIsas[] = {Isa::kScalar, Isa::kAvx2, Isa::kAvx512, Isa::kNeon};
+constexpr Isa kAllIsas[] = {Isa::kScalar, Isa::kAvx2, Isa::kAvx512, Isa::kAmx, Isa::kNeon};
+
+#if defined(__x86_64__)
+// Int8 tiles, which Linux saves only for a process that has asked to use them. It refuses where a thread's signal
+// stack is too small for them.
+bool MayUseTiles() {
+#if defined(__linux__)
+  constexpr unsigned kTileBits = 1u << 24 | 1u << 25;  // AMX-TILE and AMX-INT8 in edx of leaf 7
+  constexpr long kRequestPermission = 0x1023;          // ARCH_REQ_XCOMP_PERM
+  constexpr long kTileData = 18;                       // XFEATURE_XTILEDATA
+  unsigned a = 0, b = 0, c = 0, d = 0;
+  return __get_cpuid_count(7, 0, &a, &b, &c, &d) != 0 && (d & kTileBits) == kTileBits &&
+         syscall(SYS_arch_prctl, kRequestPermission, kTileData) == 0;
+#else
+  return false;
+#endif
+}
+#endif
 
 // What each tier's compiler flags (cmake/HoldfastModule.cmake) let the compiler use. The x86 built-ins ask
 // the operating system too, whether it saves the wide registers.
@@ -36,11 +55,16 @@ bool ProcessorHas(Isa isa) {
              __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512dq") &&
              __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512cd") &&
              __builtin_cpu_supports("avx512vnni");
+    case Isa::kAmx: {
+      static const bool tiles = MayUseTiles();
+      return ProcessorHas(Isa::kAvx512) && tiles;
+    }
     case Isa::kNeon:
       return false;
 #elif defined(__aarch64__)
     case Isa::kAvx2:
     case Isa::kAvx512:
+    case Isa::kAmx:
       return false;
     case Isa::kNeon: {
       constexpr unsigned long wanted =
@@ -50,6 +74,7 @@ bool ProcessorHas(Isa isa) {
 #else
     case Isa::kAvx2:
     case Isa::kAvx512:
+    case Isa::kAmx:
     case Isa::kNeon:
       return false;
 #endif
@@ -85,6 +110,8 @@ std::string_view IsaName(Isa isa) {
       return "avx2";
     case Isa::kAvx512:
       return "avx512";
+    case Isa::kAmx:
+      return "amx";
     case Isa::kNeon:
       return "neon";
   }
@@ -97,6 +124,12 @@ std::vector<Isa> SupportedIsas() {
     if (ProcessorHas(isa)) supported.push_back(isa);
   }
   return supported;
+}
+
+std::vector<Isa> VectorIsas() {
+  std::vector<Isa> isas = SupportedIsas();
+  std::erase(isas, Isa::kAmx);
+  return isas;
 }
 
 Isa ActiveIsa() {

@@ -8,23 +8,27 @@
 
 namespace holdfast {
 
-// Tiers, weakest first within an architecture. kAvx512 includes VNNI.
-enum class Isa { kScalar, kAvx2, kAvx512, kNeon };
+// Tiers, weakest first within an architecture. kAvx512 includes VNNI. kAmx is kAvx512 with int8 tiles for products
+// of many rows; it has no other kernels of its own.
+enum class Isa { kScalar, kAvx2, kAvx512, kAmx, kNeon };
 
 std::string_view IsaName(Isa isa);
 
 // Tiers that were compiled in and that this processor (and its operating system) can run, weakest first.
 std::vector<Isa> SupportedIsas();
 
-// The tier kernels run on: the strongest supported, unless HOLDFAST_FORCE_ISA (scalar, avx2, avx512, neon)
-// names another. A name that is unknown or that this processor lacks is an error of CheckForcedIsa, which
+// Those of them whose vector kernels are their own: without kAmx.
+std::vector<Isa> VectorIsas();
+
+// The tier kernels run on: the strongest supported, unless HOLDFAST_FORCE_ISA (scalar, avx2, avx512, amx,
+// neon) names another. A name that is unknown or that this processor lacks is an error of CheckForcedIsa, which
 // whatever a user starts with calls (Engine::Load, KvRuntime::Create, the benchmarks); ActiveIsa ignores it.
 Isa ActiveIsa();
 Status CheckForcedIsa();
 
 }  // namespace holdfast
 
-// A per-ISA TU defines `extern const Table kName;` inside namespace holdfast::HOLDFAST_ISA_NS. These two
+// A per-ISA TU defines `extern const Table kName;` inside namespace holdfast::HOLDFAST_ISA_NS. These
 // lists are the only places that name every tier: HOLDFAST_DECLARE_KERNELS declares the tables,
 // HOLDFAST_SELECT_KERNELS picks the one for `isa`.
 #if defined(__x86_64__)
@@ -38,10 +42,17 @@ Status CheckForcedIsa();
   namespace avx512 {                          \
   extern const Table name;                    \
   }
-#define HOLDFAST_SELECT_KERNELS(isa, name)                      \
-  ((isa) == ::holdfast::Isa::kAvx512 ? ::holdfast::avx512::name \
-   : (isa) == ::holdfast::Isa::kAvx2 ? ::holdfast::avx2::name   \
-                                     : ::holdfast::scalar::name)
+#define HOLDFAST_SELECT_KERNELS(isa, name)                                                        \
+  ((isa) == ::holdfast::Isa::kAvx512 || (isa) == ::holdfast::Isa::kAmx ? ::holdfast::avx512::name \
+   : (isa) == ::holdfast::Isa::kAvx2                                   ? ::holdfast::avx2::name   \
+                                                                       : ::holdfast::scalar::name)
+// A table of tile kernels, and a pointer to it or null where `isa` has no tiles.
+#define HOLDFAST_DECLARE_TILE_KERNELS(Table, name) \
+  namespace amx {                                  \
+  extern const Table name;                         \
+  }
+#define HOLDFAST_SELECT_TILE_KERNELS(isa, name) \
+  ((isa) == ::holdfast::Isa::kAmx ? &::holdfast::amx::name : nullptr)
 #elif defined(__aarch64__)
 #define HOLDFAST_DECLARE_KERNELS(Table, name) \
   namespace scalar {                          \
@@ -58,4 +69,8 @@ Status CheckForcedIsa();
   extern const Table name;                    \
   }
 #define HOLDFAST_SELECT_KERNELS(isa, name) (::holdfast::scalar::name)
+#endif
+#if !defined(__x86_64__)
+#define HOLDFAST_DECLARE_TILE_KERNELS(Table, name)
+#define HOLDFAST_SELECT_TILE_KERNELS(isa, name) (nullptr)
 #endif

@@ -24,6 +24,18 @@ TEST(Isa, AnySupportedTierCanBeForced) {
   }
 }
 
+TEST(Isa, VectorTiersAreTheSupportedOnesButForTiles) {
+  std::vector<Isa> expected = SupportedIsas();
+  std::erase(expected, Isa::kAmx);
+  EXPECT_EQ(VectorIsas(), expected);
+  // Tiles come on top of AVX-512, never without it.
+  const std::vector<Isa> all = SupportedIsas();
+  if (expected.size() < all.size()) {
+    EXPECT_EQ(expected.back(), Isa::kAvx512);
+    EXPECT_EQ(all.back(), Isa::kAmx);
+  }
+}
+
 TEST(Isa, ANameThatThisProcessorLacksIsReportedWithThoseItHas) {
 #if defined(__x86_64__)
   constexpr const char* kOfAnotherProcessor = "neon";

@@ -21,7 +21,7 @@ constexpr int Rounds(int natively) {
 // Tiers that a long test visits: all that this processor has. Under an emulator the strongest alone: it is
 // what no other run of the tests has.
 inline std::vector<Isa> IsasToVisit() {
-  std::vector<Isa> isas = SupportedIsas();
+  std::vector<Isa> isas = VectorIsas();
   if (kEmulated) isas.erase(isas.begin(), isas.end() - 1);
   return isas;
 }

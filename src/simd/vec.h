@@ -61,7 +61,7 @@
 #define HF_INLINE static inline __attribute__((always_inline))
 #endif
 
-#if defined(HOLDFAST_ISA_AVX512)
+#if defined(HOLDFAST_ISA_AVX512) || defined(HOLDFAST_ISA_AMX)  // the vectors are the same
 #include "simd/vec_avx512.h"
 #elif defined(HOLDFAST_ISA_AVX2)
 #include "simd/vec_avx2.h"

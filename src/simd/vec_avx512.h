@@ -8,7 +8,7 @@
 #include <immintrin.h>
 #pragma GCC diagnostic pop
 
-namespace holdfast::avx512 {
+namespace holdfast::HOLDFAST_ISA_NS {
 
 struct F32x16 {
   __m512 v;
@@ -309,4 +309,4 @@ HF_INLINE void Prefetch(const void* p) {
   _mm_prefetch(static_cast<const char*>(p), _MM_HINT_T0);
 }
 
-}  // namespace holdfast::avx512
+}  // namespace holdfast::HOLDFAST_ISA_NS

@@ -554,7 +554,7 @@ TEST_P(VecTest, AValueGivesTheSameBitsInEveryLane) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(, VecTest, testing::ValuesIn(SupportedIsas()),
+INSTANTIATE_TEST_SUITE_P(, VecTest, testing::ValuesIn(VectorIsas()),
                          [](const auto& tier) { return std::string(IsaName(tier.param)); });
 
 }  // namespace

@@ -1,6 +1,7 @@
 // The tables that the product kernels of each instruction set export.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 
 #include "ops/packed_layout.h"
@@ -21,7 +22,7 @@ struct PanelCall {
   const int8_t* fine_codes = nullptr;  // products in two parts; laid out as codes and aux are
   const void* fine_aux = nullptr;
   const float* floats = nullptr;  // [cols][S], float formats
-  int rows = 0;                   // rows of the group that exist, at most S
+  int64_t rows = 0;               // rows of the group that exist, at most S
   float* out = nullptr;           // row 0, output 0 of the first panel
   int64_t out_stride = 0;
   const float* bias = nullptr;  // output 0 of the first panel, or null
@@ -33,6 +34,12 @@ using PanelKernel = void (*)(const PanelCall&);
 // For input in one part, and, as a table of its own, in two.
 struct IntegerKernels {
   PanelKernel run[kPackedFormats][kSlotCounts];  // null for float formats
+};
+// Of a matrix unit: any number of groups of sixteen slots that follow each other, call.rows rows of them in all, for
+// input in one part. scratch: OpenPanelBytes(cols) for each of two panels, 64-byte aligned.
+using TileKernel = void (*)(const PanelCall&, std::byte* scratch);
+struct TileKernels {
+  TileKernel run[kPackedFormats];  // null where vectors are as fast or the format is a float one
 };
 struct FloatKernels {
   PanelKernel run[kPackedQ8_0][kSlotCounts];  // f32, f16, bf16

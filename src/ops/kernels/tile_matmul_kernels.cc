@@ -1,0 +1,241 @@
+// Products of packed integer weights with int8 activations by AMX: sixteen rows by sixteen outputs of exact
+// integer dots an instruction. What is added to a row's sum in floats, and in which order, is what
+// integer_panels.h adds, so the bits are those of one row alone.
+//
+// What limits it is the float work between blocks: a block's dots leave the tile through memory and are scaled
+// there, and neither overlaps with the tiles' own loads and stores. So dots and floats take turns: the tiles of
+// a few blocks are all computed, then read back by eight rows and two panels at a time, whose sixteen sums fill
+// half of the registers and share each row's scale. q6_K, with a scale for every 16 inputs, is slower so than
+// by vectors: it has no kernel here.
+#include "ops/kernels/integer_formats.h"
+#include "ops/kernels/matmul_kernels.h"
+#include "ops/kernels/panel_output.h"
+#include "simd/vec.h"
+
+namespace holdfast::HOLDFAST_ISA_NS {
+namespace {
+
+constexpr int kPair = 2;                           // panels side by side
+constexpr int kHalfRows = 8;                       // rows whose sums are in registers together
+constexpr int kDots = kGroupRows * kPanelOutputs;  // of a tile
+// Blocks whose dots wait in memory: 12 KiB, a quarter of the first-level cache.
+constexpr int kBlocksAhead = 6;
+// As in RunPanels: weights of a pair of panels are asked for while the pair before is multiplied.
+constexpr int64_t kAhead = 6144;
+
+// Dots start from the bits of 1.5 * 2^23, so that they are floats already, off by that number.
+constexpr float kStart = 12582912.0f;
+constexpr int32_t kStartBits = 0x4b400000;
+struct StartTile {
+  constexpr StartTile() {
+    for (int32_t& x : dots) x = kStartBits;
+  }
+  alignas(64) int32_t dots[kDots] = {};
+};
+constexpr StartTile kStartTile;
+
+// palette 1: tiles 0 to 3 take dots, 4 and 5 activations, 6 and 7 weights.
+struct alignas(64) TileConfig {
+  uint8_t palette = 1;
+  uint8_t start_row = 0;
+  uint8_t reserved[14] = {};
+  uint16_t row_bytes[16] = {};
+  uint8_t rows[16] = {};
+
+  constexpr TileConfig() {
+    for (int i = 0; i < 8; ++i) {
+      row_bytes[i] = i == 4 || i == 5 ? kBlockInputs : 64;
+      rows[i] = i < 6 ? kGroupRows : kBlockInputs / 4;
+    }
+  }
+};
+static_assert(sizeof(TileConfig) == 64);
+
+// One panel, unpacked: [blocks][32 / 4][16][4] signed codes, then of each block the scales and the minima, if
+// any, of sixteen outputs.
+struct OpenPanel {
+  const int8_t* codes;
+  const float* scales;
+
+  OpenPanel(std::byte* memory, int64_t blocks)
+      : codes(reinterpret_cast<const int8_t*>(memory)),
+        scales(reinterpret_cast<const float*>(memory + blocks * kBlockInputs * kPanelOutputs)) {}
+};
+
+template <int format>
+void Open(const uint8_t* records, const uint8_t* codes, int64_t blocks, std::byte* memory) {
+  auto* to = reinterpret_cast<uint8_t*>(memory);
+  auto* scales = reinterpret_cast<float*>(memory + blocks * kBlockInputs * kPanelOutputs);
+  const B8x64 offset = BSet(static_cast<uint8_t>(kPackedTraits[format].code_offset));
+  for (int64_t b = 0; b < blocks; ++b) {
+    for (int i = 0; i < CodeBytes(format); i += 64) Prefetch(codes + kAhead + i);
+    B8x64 w[8];
+    UnpackCodes<kPackedTraits[format].code_bits>(codes, w);
+#pragma GCC unroll 8
+    for (int q = 0; q < 8; ++q) BStore(to + 64 * q, BSub(w[q], offset));
+    const BlockScales s = LoadScales<format>(records, b);
+    Store(scales, s.scale);
+    if constexpr (kPackedTraits[format].has_min) Store(scales + kPanelOutputs, s.minimum);
+    codes += CodeBytes(format);
+    to += kBlockInputs * kPanelOutputs;
+    scales += 2 * kPanelOutputs;
+  }
+}
+
+// Sums of eight rows of both panels: [panel][row][16].
+struct alignas(64) Sums {
+  float at[kPair * kHalfRows * kPanelOutputs];
+};
+
+// What a chunk of blocks adds to the sums of eight rows, the formula of AddBlock in integer_panels.h.
+// dots: of the first block, [panel][row][16], the panels kDots apart and the blocks kPair * kDots.
+struct HalfCall {
+  const float* dots;
+  const float* scales[kPair];  // of the first block
+  const float* row_scales;     // [blocks][16], of the first row
+  const float* row_sums;       // likewise; with a minimum only
+  int64_t blocks;
+};
+
+template <int format>
+void AddHalf(const HalfCall& call, bool first, Sums& sums) {
+  constexpr bool kHasMin = kPackedTraits[format].has_min;
+  F32x16 acc[kPair * kHalfRows];
+#pragma GCC unroll 16
+  for (int i = 0; i < kPair * kHalfRows; ++i) acc[i] = first ? Zero() : Load(sums.at + kPanelOutputs * i);
+  const float* dots = call.dots;
+  for (int64_t b = 0; b < call.blocks; ++b) {
+    F32x16 scale[kPair], minimum[kPair], minus_start[kPair];
+#pragma GCC unroll 2
+    for (int p = 0; p < kPair; ++p) {
+      const float* s = call.scales[p] + 2 * kPanelOutputs * b;
+      scale[p] = Load(s);
+      minimum[p] = kHasMin ? Load(s + kPanelOutputs) : Zero();
+      minus_start[p] = Mul(scale[p], Set(-kStart));
+    }
+#pragma GCC unroll 8
+    for (int r = 0; r < kHalfRows; ++r) {
+      const F32x16 row_scale = Set(call.row_scales[kGroupRows * b + r]);
+      const F32x16 row_sum = kHasMin ? Set(call.row_sums[kGroupRows * b + r]) : Zero();
+#pragma GCC unroll 2
+      for (int p = 0; p < kPair; ++p) {
+        F32x16& sum = acc[p * kHalfRows + r];
+        const F32x16 scaled = Fma(Load(dots + p * kDots + kPanelOutputs * r), scale[p], minus_start[p]);
+        sum = Fma(scaled, row_scale, sum);
+        if constexpr (kHasMin) sum = Fma(minimum[p], row_sum, sum);
+      }
+    }
+    dots += kPair * kDots;
+  }
+#pragma GCC unroll 16
+  for (int i = 0; i < kPair * kHalfRows; ++i) Store(sums.at + kPanelOutputs * i, acc[i]);
+}
+
+// The dots of `blocks` blocks of a group with both panels, into dots [block][panel][16][16]. Four tiles take
+// turns, so that one is stored while the next is computed.
+void Multiply(const int8_t* rows, const int8_t* first_panel, const int8_t* second_panel, int64_t blocks,
+              float* dots) {
+  asm volatile("" ::: "memory");  // gcc's tile loads do not say that they read what was stored before
+  const int32_t* start = kStartTile.dots;
+#define HF_BLOCK(b, dots0, dots1, inputs)                                    \
+  {                                                                          \
+    float* to = dots + (b)*kPair * kDots;                                    \
+    _tile_loadd(dots0, start, 64);                                           \
+    _tile_loadd(dots1, start, 64);                                           \
+    _tile_loadd(inputs, rows + (b)*kGroupRows * kBlockInputs, kBlockInputs); \
+    _tile_loadd(6, first_panel + (b)*kBlockInputs * kPanelOutputs, 64);      \
+    _tile_dpbssd(dots0, inputs, 6);                                          \
+    _tile_loadd(7, second_panel + (b)*kBlockInputs * kPanelOutputs, 64);     \
+    _tile_dpbssd(dots1, inputs, 7);                                          \
+    _tile_stored(dots0, to, 64);                                             \
+    _tile_stored(dots1, to + kDots, 64);                                     \
+  }
+  int64_t b = 0;
+  for (; b + 2 <= blocks; b += 2) {
+    HF_BLOCK(b, 0, 1, 4)
+    HF_BLOCK(b + 1, 2, 3, 5)
+  }
+  if (b < blocks) HF_BLOCK(b, 0, 1, 4)
+#undef HF_BLOCK
+}
+
+// One group of sixteen rows with a pair of panels: sums[half].
+template <int format>
+void RunGroup(const PanelCall& call, int64_t group, const OpenPanel (&panel)[kPair], Sums (&sums)[2]) {
+  const int64_t blocks = call.cols / kBlockInputs;
+  const int8_t* codes = call.codes + group * kGroupRows * call.cols;
+  const int64_t cells = group * kGroupRows * blocks;
+  alignas(64) float dots[kBlocksAhead * kPair * kDots];
+  for (int64_t b = 0; b < blocks; b += kBlocksAhead) {
+    const int64_t n = blocks - b < kBlocksAhead ? blocks - b : kBlocksAhead;
+    const int64_t at = b * kBlockInputs * kPanelOutputs;
+    Multiply(codes + b * kGroupRows * kBlockInputs, panel[0].codes + at, panel[1].codes + at, n, dots);
+    for (int half = 0; half < 2; ++half) {
+      const int64_t row = cells + b * kGroupRows + half * kHalfRows;
+      HalfCall part{
+          .dots = dots + half * kHalfRows * kPanelOutputs,
+          .scales = {panel[0].scales + 2 * kPanelOutputs * b, panel[1].scales + 2 * kPanelOutputs * b},
+          .row_scales = call.scales + row,
+          .row_sums = kPackedTraits[format].has_min ? static_cast<const float*>(call.aux) + row : nullptr,
+          .blocks = n};
+      AddHalf<format>(part, b == 0, sums[half]);
+    }
+  }
+}
+
+template <int format>
+void RunTiles(const PanelCall& call, std::byte* scratch) {
+  const int64_t blocks = call.cols / kBlockInputs;
+  constexpr static TileConfig kConfig;
+  _tile_loadconfig(&kConfig);
+  const OpenPanel open[kPair] = {OpenPanel(scratch, blocks),
+                                 OpenPanel(scratch + OpenPanelBytes(call.cols), blocks)};
+  for (int64_t panel = 0; panel < call.panels; panel += kPair) {
+    // An odd last one has itself for company.
+    for (int p = 0; p < kPair; ++p) {
+      const int64_t own = panel + p < call.panels ? panel + p : panel;
+      const uint8_t* records = call.weights + own * call.panel_bytes;
+      Open<format>(records, records + call.codes_offset, blocks, scratch + p * OpenPanelBytes(call.cols));
+    }
+    for (int64_t group = 0; group * kGroupRows < call.rows; ++group) {
+      const int64_t row = group * kGroupRows;
+      const int64_t rows = call.rows - row < kGroupRows ? call.rows - row : kGroupRows;
+      // Far apart and, of a wide product, in no near cache: asked for while the dots are computed.
+      for (int64_t r = 0; r < rows; ++r) {
+        const float* out = call.out + (row + r) * call.out_stride + panel * kPanelOutputs;
+        __builtin_prefetch(out, 1);
+        if (panel + 1 < call.panels) __builtin_prefetch(out + kPanelOutputs, 1);
+      }
+      Sums sums[2];
+      RunGroup<format>(call, group, open, sums);
+      for (int64_t p = panel; p < panel + kPair && p < call.panels; ++p) {
+        const int n = p + 1 == call.panels ? call.last_outputs : kPanelOutputs;
+        for (int64_t r = 0; r < rows; ++r) {
+          const float* sum =
+              sums[r / kHalfRows].at + ((p - panel) * kHalfRows + r % kHalfRows) * kPanelOutputs;
+          StoreOutputs(call, Load(sum), row + r, p * kPanelOutputs, n);
+        }
+      }
+    }
+  }
+  _tile_release();
+}
+
+}  // namespace
+
+extern const TileKernels kTileKernels;
+const TileKernels kTileKernels = {{
+    nullptr,
+    nullptr,
+    nullptr,
+    &RunTiles<kPackedQ8_0>,
+    &RunTiles<kPackedQ4_0>,
+    &RunTiles<kPackedQ4_1>,
+    &RunTiles<kPackedQ5_0>,
+    &RunTiles<kPackedQ5_1>,
+    &RunTiles<kPackedQ4_K>,
+    &RunTiles<kPackedQ5_K>,
+    nullptr,
+}};
+
+}  // namespace holdfast::HOLDFAST_ISA_NS
