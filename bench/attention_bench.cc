@@ -190,7 +190,8 @@ double PeakMacs() {
 #endif
 
 void Prefill(const Heads& heads, int64_t tokens, ThreadPool& pool) {
-  const double peak = ActiveIsa() == Isa::kAvx512 ? PeakMacs() : 0.0;
+  const Isa isa = ActiveIsa();
+  const double peak = isa == Isa::kAvx512 || isa == Isa::kAmx ? PeakMacs() : 0.0;
   for (const CodecId codec : AllCodecs()) {
     const Layer layer(heads, codec, tokens);
     Batch batch(heads, codec, tokens, tokens);

@@ -23,6 +23,9 @@ constexpr int64_t kLeastTaskBytes = int64_t{16} << 10;
 constexpr int64_t kTasksPerThread = 8;
 // Full groups from which on a matrix unit earns what unpacking the weights for it costs.
 constexpr int64_t kLeastTiledGroups = 2;
+// Groups of a task at least where there are tiles: wide rows leave the second-level cache rather than have weights
+// unpacked for a few.
+constexpr int64_t kTiledGroups = 4;
 
 struct Kernels {
   const IntegerKernels& integer;
@@ -167,7 +170,8 @@ void MatMul(Activations& activations, std::span<const Product> products, Isa isa
       HOLDFAST_SELECT_KERNELS(isa, kIntegerKernels), HOLDFAST_SELECT_KERNELS(isa, kTwoPartKernels),
       HOLDFAST_SELECT_KERNELS(isa, kFloatKernels), HOLDFAST_SELECT_TILE_KERNELS(isa, kTileKernels)};
   const int64_t group_bytes = kGroupRows * x.cols * (floating ? int64_t{sizeof(float)} : int64_t{1});
-  const int64_t groups_per_block = std::max<int64_t>(1, kRowBlockBytes / group_bytes);
+  const int64_t groups_per_block =
+      std::max<int64_t>(kernels.tiles == nullptr ? 1 : kTiledGroups, kRowBlockBytes / group_bytes);
   const bool tiled = kernels.tiles != nullptr && parts > 0 && x.groups() >= kLeastTiledGroups;
   std::byte* open_panels = tiled ? x.OpenPanels(pool.threads()) : nullptr;
   for (size_t at = 0; at < products.size(); at += kMaxProducts) {

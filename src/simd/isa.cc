@@ -133,7 +133,9 @@ std::vector<Isa> VectorIsas() {
 }
 
 Isa ActiveIsa() {
-  return ForcedIsa().value_or(SupportedIsas().back());
+  // Not value_or: who forces a weaker tier has not asked for the permission that tiles need.
+  const std::optional<Isa> forced = ForcedIsa();
+  return forced ? *forced : SupportedIsas().back();
 }
 
 Status CheckForcedIsa() {

@@ -18,7 +18,7 @@ constexpr int Rounds(int natively) {
   return kEmulated ? (natively + 5) / 6 : natively;
 }
 
-// Tiers that a long test visits: all that this processor has. Under an emulator the strongest alone: it is
+// Tiers that a long test visits: all that have vector kernels of their own here. Under an emulator the strongest alone: it is
 // what no other run of the tests has.
 inline std::vector<Isa> IsasToVisit() {
   std::vector<Isa> isas = VectorIsas();

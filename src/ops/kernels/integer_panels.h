@@ -73,16 +73,20 @@ HF_INLINE void Dots(F32x16 (&out)[R], const B8x64* w, const BlockInput& x, int r
 }
 
 // dot * s.scale of R rows, rounded once. For AVX-512 the sum starts from the bits of 1.5 * 2^23, so that it is a
-// float already, off by that number, and the multiplication takes it away again: exactly the same bits, as the
-// dot is below 2^22 and a scale of at most 17 bits times 1.5 * 2^23 is exact, for one instruction a row less.
+// float already, off by that number, and the multiplication takes it away again: the same number, as the dot is
+// below 2^22 and a scale of at most 17 bits times 1.5 * 2^23 is exact, for one instruction a row less. Tiles
+// (tile_matmul_kernels.cc) do the same, so that infinite scales and zeros' signs agree too.
 template <int parts, int R>
 HF_INLINE void ScaledDots(F32x16 (&out)[R], const B8x64* w, const BlockScales& s, const BlockInput& x,
-                          int row) {
+                          int row, bool has_start) {
 #if defined(HOLDFAST_ISA_AVX512)
   if constexpr (parts == 1) {
     I32x16 dots[R];
 #pragma GCC unroll 8
-    for (int r = 0; r < R; ++r) dots[r] = ISet(0x4b400000);
+    for (int r = 0; r < R; ++r) {
+      dots[r] = ISet(0x4b400000);
+      if (has_start) dots[r] = IAdd(dots[r], ISet(x.aux[row + r]));
+    }
     AddDots<0, 8>(dots, w, x.codes + kBlockInputs * row);
     const F32x16 minus_start = Mul(s.scale, Set(-12582912.0f));
 #pragma GCC unroll 8
@@ -91,7 +95,7 @@ HF_INLINE void ScaledDots(F32x16 (&out)[R], const B8x64* w, const BlockScales& s
     return;
   }
 #endif
-  Dots<0, 8, parts>(out, w, x, row, row, false);
+  Dots<0, 8, parts>(out, w, x, row, row, has_start);
 #pragma GCC unroll 8
   for (int r = 0; r < R; ++r) out[r] = Mul(out[r], s.scale);
 }
@@ -110,19 +114,14 @@ HF_INLINE void AddBlock(F32x16* acc, const B8x64* w, const BlockScales& s, const
       const F32x16 both = Fma(upper[r], s.second, Mul(dots[r], s.scale));
       acc[row + r] = Fma(both, Set(x.scales[row + r]), acc[row + r]);
     }
-  } else if constexpr (kPackedTraits[format].has_min) {
-    ScaledDots<parts>(dots, w, s, x, row);
+  } else {
+    constexpr bool kHasMin = kPackedTraits[format].has_min;
+    ScaledDots<parts>(dots, w, s, x, row, !kHasMin);
     const auto* sums = reinterpret_cast<const float*>(parts == 1 ? x.aux : x.fine_aux);
 #pragma GCC unroll 8
     for (int r = 0; r < R; ++r) {
       acc[row + r] = Fma(dots[r], Set(x.scales[row + r]), acc[row + r]);
-      acc[row + r] = Fma(s.minimum, Set(sums[row + r]), acc[row + r]);
-    }
-  } else {
-    Dots<0, 8, parts>(dots, w, x, row, row, true);
-#pragma GCC unroll 8
-    for (int r = 0; r < R; ++r) {
-      acc[row + r] = Fma(Mul(dots[r], s.scale), Set(x.scales[row + r]), acc[row + r]);
+      if constexpr (kHasMin) acc[row + r] = Fma(s.minimum, Set(sums[row + r]), acc[row + r]);
     }
   }
 }

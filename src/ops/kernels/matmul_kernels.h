@@ -8,7 +8,7 @@
 
 namespace holdfast {
 
-// out[r][o] for all rows of one activation group and `panels` consecutive panels of outputs.
+// out[r][o] for all rows of one activation group (of a TileKernel: of several) and `panels` consecutive panels of outputs.
 struct PanelCall {
   const uint8_t* weights = nullptr;  // first panel
   int64_t panel_bytes = 0;
@@ -22,7 +22,7 @@ struct PanelCall {
   const int8_t* fine_codes = nullptr;  // products in two parts; laid out as codes and aux are
   const void* fine_aux = nullptr;
   const float* floats = nullptr;  // [cols][S], float formats
-  int64_t rows = 0;               // rows of the group that exist, at most S
+  int64_t rows = 0;               // that exist; of one group at most S
   float* out = nullptr;           // row 0, output 0 of the first panel
   int64_t out_stride = 0;
   const float* bias = nullptr;  // output 0 of the first panel, or null

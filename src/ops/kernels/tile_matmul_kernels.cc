@@ -20,7 +20,7 @@ constexpr int kHalfRows = 8;                       // rows whose sums are in reg
 constexpr int kDots = kGroupRows * kPanelOutputs;  // of a tile
 // Blocks whose dots wait in memory: 12 KiB, a quarter of the first-level cache.
 constexpr int kBlocksAhead = 6;
-// As in RunPanels: weights of a pair of panels are asked for while the pair before is multiplied.
+// As in RunPanels: how far ahead of those that are unpacked weights are asked for.
 constexpr int64_t kAhead = 6144;
 
 // Dots start from the bits of 1.5 * 2^23, so that they are floats already, off by that number.
