@@ -23,16 +23,10 @@ constexpr int kBlocksAhead = 6;
 // As in RunPanels: how far ahead of those that are unpacked weights are asked for.
 constexpr int64_t kAhead = 6144;
 
-// Dots start from the bits of 1.5 * 2^23, so that they are floats already, off by that number.
-constexpr float kStart = 12582912.0f;
+// A dot plus this is a float, off by 1.5 * 2^23, as in ScaledDots of integer_panels.h. Tiles could start from it, but
+// loading it costs more than adding it.
 constexpr int32_t kStartBits = 0x4b400000;
-struct StartTile {
-  constexpr StartTile() {
-    for (int32_t& x : dots) x = kStartBits;
-  }
-  alignas(64) int32_t dots[kDots] = {};
-};
-constexpr StartTile kStartTile;
+constexpr float kStart = 12582912.0f;
 
 // palette 1: tiles 0 to 3 take dots, 4 and 5 activations, 6 and 7 weights.
 struct alignas(64) TileConfig {
@@ -90,7 +84,7 @@ struct alignas(64) Sums {
 // What a chunk of blocks adds to the sums of eight rows, the formula of AddBlock in integer_panels.h.
 // dots: of the first block, [panel][row][16], the panels kDots apart and the blocks kPair * kDots.
 struct HalfCall {
-  const float* dots;
+  const int32_t* dots;
   const float* scales[kPair];  // of the first block
   const float* row_scales;     // [blocks][16], of the first row
   const float* row_sums;       // likewise; with a minimum only
@@ -103,7 +97,7 @@ void AddHalf(const HalfCall& call, bool first, Sums& sums) {
   F32x16 acc[kPair * kHalfRows];
 #pragma GCC unroll 16
   for (int i = 0; i < kPair * kHalfRows; ++i) acc[i] = first ? Zero() : Load(sums.at + kPanelOutputs * i);
-  const float* dots = call.dots;
+  const int32_t* dots = call.dots;
   for (int64_t b = 0; b < call.blocks; ++b) {
     F32x16 scale[kPair], minimum[kPair], minus_start[kPair];
 #pragma GCC unroll 2
@@ -120,7 +114,9 @@ void AddHalf(const HalfCall& call, bool first, Sums& sums) {
 #pragma GCC unroll 2
       for (int p = 0; p < kPair; ++p) {
         F32x16& sum = acc[p * kHalfRows + r];
-        const F32x16 scaled = Fma(Load(dots + p * kDots + kPanelOutputs * r), scale[p], minus_start[p]);
+        const I32x16 dot = ILoad(dots + p * kDots + kPanelOutputs * r);
+        const F32x16 shifted{_mm512_castsi512_ps(Bits(IAdd(dot, ISet(kStartBits))))};
+        const F32x16 scaled = Fma(shifted, scale[p], minus_start[p]);
         sum = Fma(scaled, row_scale, sum);
         if constexpr (kHasMin) sum = Fma(minimum[p], row_sum, sum);
       }
@@ -134,14 +130,13 @@ void AddHalf(const HalfCall& call, bool first, Sums& sums) {
 // The dots of `blocks` blocks of a group with both panels, into dots [block][panel][16][16]. Four tiles take
 // turns, so that one is stored while the next is computed.
 void Multiply(const int8_t* rows, const int8_t* first_panel, const int8_t* second_panel, int64_t blocks,
-              float* dots) {
+              int32_t* dots) {
   asm volatile("" ::: "memory");  // gcc's tile loads do not say that they read what was stored before
-  const int32_t* start = kStartTile.dots;
 #define HF_BLOCK(b, dots0, dots1, inputs)                                    \
   {                                                                          \
-    float* to = dots + (b)*kPair * kDots;                                    \
-    _tile_loadd(dots0, start, 64);                                           \
-    _tile_loadd(dots1, start, 64);                                           \
+    int32_t* to = dots + (b)*kPair * kDots;                                  \
+    _tile_zero(dots0);                                                       \
+    _tile_zero(dots1);                                                       \
     _tile_loadd(inputs, rows + (b)*kGroupRows * kBlockInputs, kBlockInputs); \
     _tile_loadd(6, first_panel + (b)*kBlockInputs * kPanelOutputs, 64);      \
     _tile_dpbssd(dots0, inputs, 6);                                          \
@@ -165,7 +160,7 @@ void RunGroup(const PanelCall& call, int64_t group, const OpenPanel (&panel)[kPa
   const int64_t blocks = call.cols / kBlockInputs;
   const int8_t* codes = call.codes + group * kGroupRows * call.cols;
   const int64_t cells = group * kGroupRows * blocks;
-  alignas(64) float dots[kBlocksAhead * kPair * kDots];
+  alignas(64) int32_t dots[kBlocksAhead * kPair * kDots];
   for (int64_t b = 0; b < blocks; b += kBlocksAhead) {
     const int64_t n = blocks - b < kBlocksAhead ? blocks - b : kBlocksAhead;
     const int64_t at = b * kBlockInputs * kPanelOutputs;
