@@ -2,6 +2,8 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <bit>
+#include <cstdint>
 #include <cstring>
 #include <limits>
 #include <string>
@@ -27,7 +29,7 @@ class TileProducts : public testing::TestWithParam<DType> {
                          const std::string& what) {
     ASSERT_EQ(tiles.size(), vectors.size());
     for (size_t i = 0; i < tiles.size(); ++i) {
-      const bool same = std::memcmp(&tiles[i], &vectors[i], sizeof(float)) == 0;
+      const bool same = std::bit_cast<uint32_t>(tiles[i]) == std::bit_cast<uint32_t>(vectors[i]);
       ASSERT_TRUE(same || (tiles[i] != tiles[i] && vectors[i] != vectors[i]))
           << what << ": " << i << " is " << tiles[i] << ", not " << vectors[i];
     }
