@@ -93,7 +93,8 @@ class Attention {
   void Finish(const QueryBlock& block, int kv_head, const Partials& done) const;
   // Of a split block's chunk.
   Partials PartialOf(const QueryBlock& block, int kv_head, int64_t ordinal) const {
-    const SplitGroup& group = state_.plan.groups[static_cast<size_t>(block.group + kv_head)];
+    const SplitGroup& group =
+        state_.plan.groups[static_cast<size_t>(block.group) + static_cast<size_t>(kv_head)];
     const int64_t at = group.partial + ordinal * Queries(block);
     return {state_.partial_heads() + at, state_.partial_o() + at * o_stride_};
   }

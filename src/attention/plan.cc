@@ -156,9 +156,9 @@ void CountSharedTasks(const AttentionCall& call, AttentionPlan* plan) {
   for (const QueryBlock& block : plan->blocks) {
     if (block.prefix < 0) continue;
     const QueryBlock& before = plan->blocks[static_cast<size_t>(block.prefix)];
-    for (int32_t head = 0; head < call.kv_heads; ++head) {
-      plan->groups[static_cast<size_t>(block.group + head)].tasks +=
-          plan->groups[static_cast<size_t>(before.group + head)].tasks;
+    const auto to = static_cast<size_t>(block.group), from = static_cast<size_t>(before.group);
+    for (size_t head = 0; head < static_cast<size_t>(call.kv_heads); ++head) {
+      plan->groups[to + head].tasks += plan->groups[from + head].tasks;
     }
   }
 }

@@ -59,8 +59,8 @@ TestCall::TestCall(const TestGeometry& geometry, const std::vector<TestSequence>
   for (float& x : q_) x = 3.0f * RandomValue(random_);
   sink_logits_.resize(static_cast<size_t>(geometry.q_heads));
   for (float& x : sink_logits_) x = 3.0f * RandomValue(random_);
-  k_centers_.resize(static_cast<size_t>(geometry.kv_heads * geometry.shape.k_dim));
-  v_centers_.resize(static_cast<size_t>(geometry.kv_heads * geometry.shape.v_dim));
+  k_centers_.resize(static_cast<size_t>(geometry.kv_heads) * static_cast<size_t>(geometry.shape.k_dim));
+  v_centers_.resize(static_cast<size_t>(geometry.kv_heads) * static_cast<size_t>(geometry.shape.v_dim));
   for (float& x : k_centers_) x = RandomValue(random_);
   for (float& x : v_centers_) x = RandomValue(random_);
 }

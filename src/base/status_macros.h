@@ -14,7 +14,9 @@
 
 // HF_ASSIGN_OR_RETURN(auto file, MappedFile::Open(path));
 #define HF_ASSIGN_OR_RETURN(lhs, expr) HF_ASSIGN_OR_RETURN_IMPL_(HF_CONCAT_(hf_result_, __LINE__), lhs, expr)
+// NOLINTBEGIN(bugprone-macro-parentheses): lhs may declare, and result is declared.
 #define HF_ASSIGN_OR_RETURN_IMPL_(result, lhs, expr) \
   auto result = (expr);                              \
   if (!result.ok()) return result.status();          \
   lhs = std::move(result).value()
+// NOLINTEND(bugprone-macro-parentheses)
