@@ -135,7 +135,7 @@ void Activations::State::GroupFloats(ThreadPool& pool) {
 }
 
 std::byte* Activations::State::OpenPanels(int threads) {
-  return Grow(tile_memory, 2 * OpenPanelBytes(cols) * threads);
+  return Grow(tile_memory, TileScratchBytes(cols) * threads);
 }
 
 void Activations::State::DescribeGroup(int64_t g, int format, PanelCall& call) const {

@@ -92,7 +92,7 @@ struct Plan {
       call.panels = last_panel - first_panel;
       call.last_outputs = LastOutputs(w, last_panel);
       call.out = product.out + first_group * kGroupRows * product.out_stride + first_panel * kPanelOutputs;
-      tiles(call, open_panels + thread * 2 * OpenPanelBytes(w.cols));
+      tiles(call, open_panels + thread * TileScratchBytes(w.cols));
       first_group = full;
     }
     if (first_group < last_group) RunGroups(product, first_panel, last_panel, first_group, last_group);
@@ -132,7 +132,8 @@ void RunProducts(const Plan& plan, ThreadPool& pool) {
     const PackedMatrix::State& w = plan.products[i].weight->state();
     cuts[i].first_task = tasks;
     cuts[i].panels_per_task = std::clamp<int64_t>(task_bytes / w.panel_bytes, 1, w.panels);
-    if (plan.open_panels != nullptr) cuts[i].panels_per_task = RoundUp(cuts[i].panels_per_task, int64_t{2});
+    if (plan.open_panels != nullptr)
+      cuts[i].panels_per_task = RoundUp(cuts[i].panels_per_task, int64_t{kTilePanels});
     cuts[i].panel_runs = CeilDiv(w.panels, cuts[i].panels_per_task);
     tasks += cuts[i].panel_runs * row_blocks;
   }

@@ -57,8 +57,8 @@ struct Activations::State {
   // Once per Set; the first part is the same bits whatever is wanted.
   void Quantize(int wanted, Isa isa, ThreadPool& pool);
   void GroupFloats(ThreadPool& pool);
-  // Scratch of a matrix unit: two unpacked panels of this many columns for each of `threads`, thread t's at
-  // t * 2 * OpenPanelBytes(cols). Valid until the next call.
+  // Scratch of a matrix unit for each of `threads`, thread t's at t * TileScratchBytes(cols). Valid until the
+  // next call.
   std::byte* OpenPanels(int threads);
   // Fills the part of a call that names group g.
   void DescribeGroup(int64_t g, int format, PanelCall& call) const;

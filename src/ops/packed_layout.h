@@ -85,9 +85,16 @@ constexpr int64_t PanelBytes(int format, int64_t cols) {
          (kPackedTraits[format].code_bits * cols * kPanelOutputs / 8 + 63) / 64 * 64;
 }
 
+inline constexpr int kTilePanels = 2;  // that a matrix unit multiplies side by side
+
 // Bytes of one panel unpacked for a matrix unit: a byte a code, and of each block two floats an output.
 constexpr int64_t OpenPanelBytes(int64_t cols) {
   return cols * kPanelOutputs + cols / kBlockInputs * 2 * kPanelOutputs * int64_t{sizeof(float)};
+}
+
+// Of the panels side by side: a tile kernel's scratch.
+constexpr int64_t TileScratchBytes(int64_t cols) {
+  return kTilePanels * OpenPanelBytes(cols);
 }
 
 // Activations in two parts: x = scale * (code + fine_code * kFineStep), fine_code within -127 to 127, some

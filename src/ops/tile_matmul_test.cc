@@ -5,11 +5,12 @@
 #include <bit>
 #include <cstdint>
 #include <cstring>
-#include <limits>
+#include <initializer_list>
+#include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
-#include "base/float16.h"
 #include "ops/testing_weights.h"
 
 namespace holdfast {

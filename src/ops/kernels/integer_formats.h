@@ -7,6 +7,15 @@
 
 namespace holdfast::HOLDFAST_ISA_NS {
 
+// Few rows wait for memory: their weights are asked for this far ahead, across the pages at which the
+// processor's own prefetching ends.
+inline constexpr int64_t kAhead = 6144;
+
+// The bits of 1.5 * 2^23: a dot (below 2^22) that starts from them, or to which they are added, is a float already,
+// off by that number.
+inline constexpr int32_t kDotShiftBits = 0x4b400000;
+inline constexpr float kDotShift = 12582912.0f;
+
 // Vector q of w holds inputs 4q..4q+3 of sixteen outputs, as unsigned bytes.
 HF_INLINE void UnpackNibbles(const uint8_t* p, B8x64* w) {
 #pragma GCC unroll 4

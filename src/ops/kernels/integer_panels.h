@@ -18,10 +18,6 @@ constexpr int kRowUnroll = 16;
 constexpr int kRowUnroll = 1;
 #endif
 
-// Few rows wait for memory: their weights are asked for this far ahead, across the pages at which the
-// processor's own prefetching ends.
-constexpr int64_t kAhead = 6144;
-
 // Rows whose dots take turns. A row's dots wait for each other, five cycles each; of one row after the other a
 // processor sees too few ahead to fill them.
 constexpr int SideBySide([[maybe_unused]] int slots, [[maybe_unused]] int parts) {
@@ -72,10 +68,9 @@ HF_INLINE void Dots(F32x16 (&out)[R], const B8x64* w, const BlockInput& x, int r
   }
 }
 
-// dot * s.scale of R rows, rounded once. For AVX-512 the sum starts from the bits of 1.5 * 2^23, so that it is a
-// float already, off by that number, and the multiplication takes it away again: the same number, as the dot is
-// below 2^22 and a scale of at most 17 bits times 1.5 * 2^23 is exact, for one instruction a row less. Tiles
-// (tile_matmul_kernels.cc) do the same, so that infinite scales and zeros' signs agree too.
+// dot * s.scale of R rows, rounded once. For AVX-512 the sum starts from kDotShift, and the multiplication takes
+// it away again: the same number, as a scale of at most 17 bits times 1.5 * 2^23 is exact, for one instruction a
+// row less. Tiles (tile_matmul_kernels.cc) do the same, so that infinite scales and zeros' signs agree too.
 template <int parts, int R>
 HF_INLINE void ScaledDots(F32x16 (&out)[R], const B8x64* w, const BlockScales& s, const BlockInput& x,
                           int row, bool has_start) {
@@ -84,11 +79,11 @@ HF_INLINE void ScaledDots(F32x16 (&out)[R], const B8x64* w, const BlockScales& s
     I32x16 dots[R];
 #pragma GCC unroll 8
     for (int r = 0; r < R; ++r) {
-      dots[r] = ISet(0x4b400000);
+      dots[r] = ISet(kDotShiftBits);
       if (has_start) dots[r] = IAdd(dots[r], ISet(x.aux[row + r]));
     }
     AddDots<0, 8>(dots, w, x.codes + kBlockInputs * row);
-    const F32x16 minus_start = Mul(s.scale, Set(-12582912.0f));
+    const F32x16 minus_start = Mul(s.scale, Set(-kDotShift));
 #pragma GCC unroll 8
     for (int r = 0; r < R; ++r)
       out[r] = Fma(F32x16{_mm512_castsi512_ps(Bits(dots[r]))}, s.scale, minus_start);

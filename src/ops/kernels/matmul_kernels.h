@@ -36,7 +36,7 @@ struct IntegerKernels {
   PanelKernel run[kPackedFormats][kSlotCounts];  // null for float formats
 };
 // Of a matrix unit: any number of groups of sixteen slots that follow each other, call.rows rows of them in all, for
-// input in one part. scratch: OpenPanelBytes(cols) for each of two panels, 64-byte aligned.
+// input in one part. scratch: TileScratchBytes(cols), 64-byte aligned.
 using TileKernel = void (*)(const PanelCall&, std::byte* scratch);
 struct TileKernels {
   TileKernel run[kPackedFormats];  // null where vectors are as fast or the format is a float one

@@ -15,18 +15,11 @@
 namespace holdfast::HOLDFAST_ISA_NS {
 namespace {
 
-constexpr int kPair = 2;                           // panels side by side
+constexpr int kPair = kTilePanels;
 constexpr int kHalfRows = 8;                       // rows whose sums are in registers together
 constexpr int kDots = kGroupRows * kPanelOutputs;  // of a tile
 // Blocks whose dots wait in memory: 12 KiB, a quarter of the first-level cache.
 constexpr int kBlocksAhead = 6;
-// As in RunPanels: how far ahead of those that are unpacked weights are asked for.
-constexpr int64_t kAhead = 6144;
-
-// A dot plus this is a float, off by 1.5 * 2^23, as in ScaledDots of integer_panels.h. Tiles could start from it, but
-// loading it costs more than adding it.
-constexpr int32_t kStartBits = 0x4b400000;
-constexpr float kStart = 12582912.0f;
 
 // palette 1: tiles 0 to 3 take dots, 4 and 5 activations, 6 and 7 weights.
 struct alignas(64) TileConfig {
@@ -48,31 +41,29 @@ static_assert(sizeof(TileConfig) == 64);
 // One panel, unpacked: [blocks][32 / 4][16][4] signed codes, then of each block the scales and the minima, if
 // any, of sixteen outputs.
 struct OpenPanel {
-  const int8_t* codes;
-  const float* scales;
+  int8_t* codes;
+  float* scales;
 
   OpenPanel(std::byte* memory, int64_t blocks)
-      : codes(reinterpret_cast<const int8_t*>(memory)),
-        scales(reinterpret_cast<const float*>(memory + blocks * kBlockInputs * kPanelOutputs)) {}
+      : codes(reinterpret_cast<int8_t*>(memory)),
+        scales(reinterpret_cast<float*>(memory + blocks * kBlockInputs * kPanelOutputs)) {}
 };
 
 template <int format>
-void Open(const uint8_t* records, const uint8_t* codes, int64_t blocks, std::byte* memory) {
-  auto* to = reinterpret_cast<uint8_t*>(memory);
-  auto* scales = reinterpret_cast<float*>(memory + blocks * kBlockInputs * kPanelOutputs);
+void Open(const uint8_t* records, const uint8_t* codes, int64_t blocks, OpenPanel to) {
   const B8x64 offset = BSet(static_cast<uint8_t>(kPackedTraits[format].code_offset));
   for (int64_t b = 0; b < blocks; ++b) {
     for (int i = 0; i < CodeBytes(format); i += 64) Prefetch(codes + kAhead + i);
     B8x64 w[8];
     UnpackCodes<kPackedTraits[format].code_bits>(codes, w);
 #pragma GCC unroll 8
-    for (int q = 0; q < 8; ++q) BStore(to + 64 * q, BSub(w[q], offset));
+    for (int q = 0; q < 8; ++q) BStore(to.codes + 64 * q, BSub(w[q], offset));
     const BlockScales s = LoadScales<format>(records, b);
-    Store(scales, s.scale);
-    if constexpr (kPackedTraits[format].has_min) Store(scales + kPanelOutputs, s.minimum);
+    Store(to.scales, s.scale);
+    if constexpr (kPackedTraits[format].has_min) Store(to.scales + kPanelOutputs, s.minimum);
     codes += CodeBytes(format);
-    to += kBlockInputs * kPanelOutputs;
-    scales += 2 * kPanelOutputs;
+    to.codes += kBlockInputs * kPanelOutputs;
+    to.scales += 2 * kPanelOutputs;
   }
 }
 
@@ -99,13 +90,13 @@ void AddHalf(const HalfCall& call, bool first, Sums& sums) {
   for (int i = 0; i < kPair * kHalfRows; ++i) acc[i] = first ? Zero() : Load(sums.at + kPanelOutputs * i);
   const int32_t* dots = call.dots;
   for (int64_t b = 0; b < call.blocks; ++b) {
-    F32x16 scale[kPair], minimum[kPair], minus_start[kPair];
+    F32x16 scale[kPair], minimum[kPair], minus_shift[kPair];
 #pragma GCC unroll 2
     for (int p = 0; p < kPair; ++p) {
       const float* s = call.scales[p] + 2 * kPanelOutputs * b;
       scale[p] = Load(s);
       minimum[p] = kHasMin ? Load(s + kPanelOutputs) : Zero();
-      minus_start[p] = Mul(scale[p], Set(-kStart));
+      minus_shift[p] = Mul(scale[p], Set(-kDotShift));
     }
 #pragma GCC unroll 8
     for (int r = 0; r < kHalfRows; ++r) {
@@ -115,8 +106,9 @@ void AddHalf(const HalfCall& call, bool first, Sums& sums) {
       for (int p = 0; p < kPair; ++p) {
         F32x16& sum = acc[p * kHalfRows + r];
         const I32x16 dot = ILoad(dots + p * kDots + kPanelOutputs * r);
-        const F32x16 shifted{_mm512_castsi512_ps(Bits(IAdd(dot, ISet(kStartBits))))};
-        const F32x16 scaled = Fma(shifted, scale[p], minus_start[p]);
+        // Tiles could start from it, but loading it costs more than adding it.
+        const F32x16 shifted{_mm512_castsi512_ps(Bits(IAdd(dot, ISet(kDotShiftBits))))};
+        const F32x16 scaled = Fma(shifted, scale[p], minus_shift[p]);
         sum = Fma(scaled, row_scale, sum);
         if constexpr (kHasMin) sum = Fma(minimum[p], row_sum, sum);
       }
@@ -190,7 +182,7 @@ void RunTiles(const PanelCall& call, std::byte* scratch) {
     for (int p = 0; p < kPair; ++p) {
       const int64_t own = panel + p < call.panels ? panel + p : panel;
       const uint8_t* records = call.weights + own * call.panel_bytes;
-      Open<format>(records, records + call.codes_offset, blocks, scratch + p * OpenPanelBytes(call.cols));
+      Open<format>(records, records + call.codes_offset, blocks, open[p]);
     }
     for (int64_t group = 0; group * kGroupRows < call.rows; ++group) {
       const int64_t row = group * kGroupRows;
