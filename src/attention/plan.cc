@@ -174,35 +174,86 @@ int64_t PartOf(int64_t left, int threads, const QueryBlock& block) {
   return std::max(share, kLeastChunks);
 }
 
-// One task a KV head, or several over its chunks. *left: the work that has no task yet.
+// Partials of blocks that are cut only so that their heads take turns: they are memory of the budget.
+constexpr int64_t kMaxTurnPartials = 8192;
+
+// KV heads that take turns in a task: as many as have room beside each other where the kernels' queries have, and of a
+// block that is not split so few that a thread finds several tasks.
+int32_t HeadsOfTask(const AttentionCall& call, int threads, const QueryBlock& block,
+                    const AttentionPlan& plan) {
+  const int64_t queries = block.tokens * (call.q_heads / call.kv_heads);
+  int64_t heads = kBlockQueries / queries;
+  if (block.group < 0) {
+    if (queries > kSplitQueries || block.chooses()) return 1;
+    if (threads > 1) {
+      heads = std::min(heads, plan.work / (kTasksPerThread * threads * std::max<int64_t>(block.work, 1)));
+    }
+  }
+  return static_cast<int32_t>(std::clamp<int64_t>(heads, 1, call.kv_heads));
+}
+
+// The tasks of the block's KV heads [head, head + heads). *left: the work that has no task yet.
+void AddTasksOf(int32_t index, int32_t head, int32_t heads, int threads, bool cut, AttentionPlan* plan,
+                int64_t* left) {
+  const QueryBlock& block = plan->blocks[static_cast<size_t>(index)];
+  const int64_t steps = block.chunk_count() * heads;
+  int64_t first = 0;
+  do {
+    const int64_t rest = steps - first;
+    const AttentionTask task = {index, head, heads, first,
+                                cut ? std::min(rest, PartOf(*left, threads, block)) : rest};
+    plan->tasks.push_back(task);
+    *left -= WorkOf(block, task.count);
+    first += task.count;
+    if (block.group < 0) continue;
+    for (int32_t h = head; h < head + heads; ++h) {
+      plan->groups[static_cast<size_t>(block.group + h)].tasks += task.Touches(h) ? 1 : 0;
+    }
+  } while (first < steps);
+}
+
+// What belongs together in one fold leaves a partial a chunk, however few tasks do it.
+bool FoldsWithOthers(const QueryBlock& block) {
+  return block.several_sequences() || block.prefix >= 0;
+}
+
+// Whether several tasks share the block's chunks: where one KV head of it, or all of them taking turns, would be a large
+// part of the call.
+bool IsCut(const AttentionCall& call, int threads, const QueryBlock& block, AttentionPlan* plan) {
+  const int64_t group = call.q_heads / call.kv_heads;
+  const int64_t queries = block.tokens * group;
+  if (threads == 1 || plan->work < kInlineWork || block.chunk_count() < 2) return false;
+  if (queries > std::max(kSplitQueries, group) && !block.several_sequences()) return false;
+  const int64_t weight = block.work * kTasksPerThread * threads;
+  if (weight > plan->work) return true;
+  if (weight * call.kv_heads <= plan->work || block.chooses()) return false;
+  const int64_t partials = FoldsWithOthers(block) ? 0 : block.chunk_count() * queries * call.kv_heads;
+  if (plan->turn_partials + partials > kMaxTurnPartials) return false;
+  plan->turn_partials += partials;
+  return true;
+}
+
+// One task for one KV head or several, or several tasks over their chunks. *left: the work that has no task yet.
 void AddTasks(const AttentionCall& call, int threads, int32_t index, AttentionPlan* plan, int64_t* left) {
   QueryBlock& block = plan->blocks[static_cast<size_t>(index)];
   const int64_t group = call.q_heads / call.kv_heads;
   const int64_t queries = block.tokens * group;
   const int64_t chunks = block.chunk_count();
-  const bool cut = threads > 1 && plan->work >= kInlineWork && chunks > 1 &&
-                   (queries <= std::max(kSplitQueries, group) || block.several_sequences()) &&
-                   block.work * kTasksPerThread * threads > plan->work;
-  // What belongs together in one fold leaves a partial a chunk, however few tasks do it.
-  const bool split = cut || block.several_sequences() || block.prefix >= 0;
+  const bool cut = IsCut(call, threads, block, plan);
+  const bool split = cut || FoldsWithOthers(block);
   if (split) block.group = static_cast<int32_t>(plan->groups.size());
-  for (int32_t head = 0; head < call.kv_heads; ++head) {
-    int32_t tasks = 0;
-    int64_t first = 0;
-    do {
-      const int64_t rest = chunks - first;
-      const int64_t count = cut ? std::min(rest, PartOf(*left, threads, block)) : rest;
-      plan->tasks.push_back({index, head, first, count});
-      *left -= WorkOf(block, count);
-      first += count;
-      ++tasks;
-    } while (first < chunks);
-    if (!split) continue;
+  for (int32_t head = 0; split && head < call.kv_heads; ++head) {
     for (int64_t page = 0; page < block.seen_pages; page += kPageTaskPages) {
       plan->page_tasks.push_back({index, head, page, std::min(page + kPageTaskPages, block.seen_pages)});
     }
-    plan->groups.push_back({tasks, plan->partials});
+    plan->groups.push_back({0, plan->partials});
     plan->partials += chunks * queries;
+  }
+  const int32_t together = HeadsOfTask(call, threads, block, *plan);
+  for (int32_t head = 0; head < call.kv_heads; head += together) {
+    const int32_t heads = std::min(together, call.kv_heads - head);
+    plan->held_queries = std::max(plan->held_queries, heads * queries);
+    AddTasksOf(index, head, heads, threads, cut, plan, left);
   }
 }
 
@@ -222,7 +273,7 @@ void BuildPlan(const AttentionCall& call, int threads, AttentionPlan* plan) {
   plan->members.clear();
   plan->page_tasks.clear();
   plan->seen_pages = 0;
-  plan->max_queries = plan->partials = plan->work = 0;
+  plan->max_queries = plan->held_queries = plan->partials = plan->turn_partials = plan->work = 0;
   const int64_t group = call.q_heads / call.kv_heads;
   const int64_t block_tokens = BlockTokens(call, group, threads);
   std::vector<int64_t> prefix_chunks(call.sequences.size());
@@ -255,6 +306,14 @@ PlanBound BoundPlan(int q_heads, int kv_heads, int threads, int64_t tokens, int6
   bound.groups = bound.split_groups = split * kv_heads;
   bound.partials = bound.groups * chunks * std::max(kSplitQueries, group);
   int64_t tasks = tokens * kv_heads + bound.groups * chunks;
+  // A block whose heads take turns has more than that of the work with all of its heads.
+  const int64_t turning =
+      threads > 1 ? std::min(kTasksPerThread * threads - 1, std::max<int64_t>(tokens, 0)) : 0;
+  const int64_t turns =
+      std::min(turning * kv_heads * chunks * std::max(kSplitQueries, group), kMaxTurnPartials);
+  bound.partials += turns;
+  bound.groups += turning * kv_heads;
+  tasks += turns;
   // Cascade: every sequence may be a member, with one more block for two of them at most.
   const int64_t shared = std::min(tokens * chunks * q_heads, kMaxCascadePartials);
   bound.partials += shared;

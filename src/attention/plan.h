@@ -55,12 +55,23 @@ struct QueryBlock {
   int64_t chunk_count() const { return chunks.count() + protected_chunks.count(); }
 };
 
-// A part of a block's chunks for one KV head, run by one thread.
+// A part of a block's chunks, run by one thread: for one KV head, or for several in turn, chunk by chunk. What lies behind one head's rows in memory is the next head's, so that what the processor asks for past the end
+// of the former is wanted soon.
 struct AttentionTask {
   int32_t block = 0;
-  int32_t kv_head = 0;
-  int64_t first = 0;  // chunk ordinals [first, first + count)
+  int32_t kv_head = 0;  // the first of `heads`
+  int32_t heads = 1;
+  int64_t first =
+      0;  // steps [first, first + count): step s is chunk ordinal s / heads of head kv_head + s % heads
   int64_t count = 0;
+
+  int64_t ChunkOf(int64_t step) const { return step / heads; }
+  int32_t HeadOf(int64_t step) const { return kv_head + static_cast<int32_t>(step % heads); }
+  // The heads that its steps are of; all of them where it has no step.
+  bool Touches(int32_t head) const {
+    if (head < kv_head || head >= kv_head + heads) return false;
+    return count == 0 || (head - kv_head - first % heads + heads) % heads < count;
+  }
 };
 
 // Some of the pages that a block chooses among, where several tasks attend what is chosen: bounded before those run.
@@ -87,8 +98,10 @@ struct AttentionPlan {
   std::vector<SplitGroup> groups;
   std::vector<PageTask> page_tasks;
   std::vector<int32_t> members;  // blocks that share a block before them
-  int64_t max_queries = 0;       // of one task
+  int64_t max_queries = 0;       // of one task and head
+  int64_t held_queries = 0;      // of one task, all heads
   int64_t partials = 0;          // of all groups
+  int64_t turn_partials = 0;     // of blocks that are cut only so that their heads take turns
   int64_t seen_pages = 0;        // most of a block that chooses
   int64_t work = 0;              // multiply-adds of the whole call
 

@@ -42,13 +42,28 @@ struct PlanCase {
   std::vector<TestSequence> sequences;
 };
 
+// Whoever ends last folds a group: it waits for exactly the tasks with a step of its head.
+void ExpectGroupsCountTheirTasks(const AttentionPlan& plan, int kv_heads) {
+  std::vector<int32_t> tasks(plan.groups.size());
+  for (const AttentionTask& task : plan.tasks) {
+    const QueryBlock& block = plan.blocks[static_cast<size_t>(task.block)];
+    std::set<int32_t> heads;
+    for (int64_t s = task.first; s < task.first + task.count; ++s) heads.insert(task.HeadOf(s));
+    for (int32_t h = 0; h < kv_heads; ++h) EXPECT_EQ(task.Touches(h), heads.contains(h)) << h;
+    if (block.group < 0) continue;
+    for (const int32_t h : heads) ++tasks[static_cast<size_t>(block.group + h)];
+  }
+  for (size_t g = 0; g < tasks.size(); ++g) EXPECT_EQ(plan.groups[g].tasks, tasks[g]) << g;
+}
+
 class PlanCoverageTest : public testing::TestWithParam<PlanCase> {};
 
 INSTANTIATE_TEST_SUITE_P(Calls, PlanCoverageTest,
                          testing::Values(PlanCase{9, 3, {{8000, 1}}}, PlanCase{9, 3, {{700, 700}}},
                                          PlanCase{4, 1, {{900, 3, 300, 4}}},
                                          PlanCase{32, 1, {{600, 5}, {1, 1}, {2000, 64, 512, 700}}},
-                                         PlanCase{2, 2, {{5000, 40}, {3, 3}}}));
+                                         PlanCase{2, 2, {{5000, 40}, {3, 3}}}, PlanCase{40, 8, {{4000, 2}}},
+                                         PlanCase{200, 100, {{3000, 1}}}));
 
 TEST_P(PlanCoverageTest, EveryChunkThatAQueryHeadSeesIsInExactlyOneTask) {
   TestGeometry geometry;
@@ -65,11 +80,14 @@ TEST_P(PlanCoverageTest, EveryChunkThatAQueryHeadSeesIsInExactlyOneTask) {
       const QueryBlock& block = plan.blocks[static_cast<size_t>(task.block)];
       for (int64_t i = 0; i < block.tokens; ++i) {
         const QueryToken query = plan.TokenOf(block, i);
-        for (int64_t c = task.first; c < task.first + task.count; ++c) {
-          ASSERT_TRUE(done.insert({query.sequence, query.token, task.kv_head, block.chunks.At(c)}).second);
+        for (int64_t s = task.first; s < task.first + task.count; ++s) {
+          const int64_t chunk = block.chunks.At(task.ChunkOf(s));
+          ASSERT_TRUE(task.Touches(task.HeadOf(s)));
+          ASSERT_TRUE(done.insert({query.sequence, query.token, task.HeadOf(s), chunk}).second);
         }
       }
     }
+    ExpectGroupsCountTheirTasks(plan, call.kv_heads);
     for (int s = 0; s < static_cast<int>(call.sequences.size()); ++s) {
       const AttentionSequence& sequence = call.sequences[static_cast<size_t>(s)];
       for (int64_t t = 0; t < sequence.tokens; ++t) {
@@ -98,6 +116,34 @@ TEST(PlanTest, LongDecodeIsSpreadOverThreadsAndShortDecodeIsNot) {
   BuildPlan(short_call.Call(nullptr), 2, &plan);
   EXPECT_EQ(plan.tasks.size(), 3u);
   EXPECT_LT(plan.work, kInlineWork);
+}
+
+int32_t HeadsOfFirstTask(int q_heads, int kv_heads, const std::vector<TestSequence>& sequences, int threads) {
+  TestGeometry geometry;
+  geometry.shape = {64, 64, false};
+  geometry.q_heads = q_heads;
+  geometry.kv_heads = kv_heads;
+  AttentionPlan plan;
+  TestCall call(geometry, sequences, 1);
+  BuildPlan(call.Call(nullptr), threads, &plan);
+  const PlanBound bound = BoundPlan(q_heads, kv_heads, threads, call.tokens(), 64);
+  EXPECT_LE(plan.held_queries, bound.queries);
+  EXPECT_LE(plan.partials, bound.partials);
+  EXPECT_LE(static_cast<int64_t>(plan.groups.size()), bound.groups);
+  EXPECT_LE(plan.bytes(), bound.bytes);
+  return plan.tasks.front().heads;
+}
+
+TEST(PlanTest, HeadsTakeTurnsInDecodeAsFarAsTheirQueriesHaveRoom) {
+  EXPECT_EQ(HeadsOfFirstTask(9, 3, {{4000, 1}}, 2), 3);
+  EXPECT_EQ(HeadsOfFirstTask(32, 8, {{4000, 1}}, 2), 8);
+  EXPECT_EQ(HeadsOfFirstTask(64, 8, {{4000, 2}}, 2), 4) << "64 queries of 16";
+  EXPECT_EQ(HeadsOfFirstTask(32, 8, {{4000, 1}}, 1), 8);
+  EXPECT_EQ(HeadsOfFirstTask(32, 8, {{15000, 1}, {15000, 1}, {15000, 1}}, 2), 8);
+  EXPECT_EQ(HeadsOfFirstTask(9, 3, {{700, 700}}, 2), 1) << "prefill";
+  EXPECT_EQ(HeadsOfFirstTask(9, 3, std::vector<TestSequence>(8, {600, 1}), 2), 3) << "a task a sequence";
+  EXPECT_EQ(HeadsOfFirstTask(9, 3, std::vector<TestSequence>(24, {200, 1}), 8), 2)
+      << "36 tasks for 8 threads";
 }
 
 TEST(PlanTest, ThreadsThatTakeThePartsOfALongDecodeEndTogether) {

@@ -73,7 +73,7 @@ int64_t AttentionScratchLimit(std::span<const LayerConfig> layers, int q_heads, 
     const PlanBound none = BoundPlan(q_heads, layer.kv_heads, limits.threads, limits.tokens, 0);
     const PlanBound plan = BoundPlan(q_heads, layer.kv_heads, limits.threads, limits.tokens,
                                      ChunksOf(layer, limits.context, none.queries));
-    most.queries = std::max(most.queries, plan.queries);
+    most.queries = most.held_queries = std::max(most.queries, plan.queries);
     most.prepared_bytes = std::max(most.prepared_bytes, sizes.prepared_bytes);
     most.o_stride = std::max(most.o_stride, RoundUp(layer.shape.v_dim, kOutLanes));
     most.hole_bytes = std::max(most.hole_bytes, sizes.hole_bytes);

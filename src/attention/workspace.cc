@@ -32,16 +32,16 @@ class Cutter {
 
 ThreadScratch CutThread(const ScratchSizes& s, Cutter& cut) {
   ThreadScratch t;
-  t.prepared = cut.Take<std::byte>(s.queries * s.prepared_bytes);
+  t.prepared = cut.Take<std::byte>(s.held_queries * s.prepared_bytes);
   t.scores = cut.Take<float>(s.queries * kChunkRows);
   t.chunk_o = cut.Take<float>(s.queries * s.o_stride);
-  t.run_o = cut.Take<float>(s.queries * s.o_stride);
+  t.run_o = cut.Take<float>(s.held_queries * s.o_stride);
   t.chunk_heads = cut.Take<PartialHead>(s.queries);
-  t.run_heads = cut.Take<PartialHead>(s.queries);
-  t.reference = cut.Take<PartialHead>(s.queries);
+  t.run_heads = cut.Take<PartialHead>(s.held_queries);
+  t.reference = cut.Take<PartialHead>(s.held_queries);
   t.views = cut.Take<ChunkView>(s.queries);
-  t.poisoned = cut.Take<bool>(s.queries);
-  t.offsets = cut.Take<float>(s.queries);
+  t.poisoned = cut.Take<bool>(s.held_queries);
+  t.offsets = cut.Take<float>(s.held_queries);
   t.halves = cut.Take<float>(s.query_halves);
   t.bounds = cut.Take<float>(s.page_heads * s.page_stride);
   t.pages = cut.Take<int64_t>(s.sparse_pages);

@@ -12,18 +12,18 @@
 
 namespace holdfast {
 
-// What one thread needs for one task's queries.
+// What one thread needs for one task. `queries` are those of one KV head, `held` those of all its heads.
 struct ThreadScratch {
-  std::byte* prepared = nullptr;       // [queries, prepared_bytes]
+  std::byte* prepared = nullptr;       // [held, prepared_bytes]
   float* scores = nullptr;             // [queries, kChunkRows], the weights in place
   float* chunk_o = nullptr;            // [queries, o_stride]
-  float* run_o = nullptr;              // [queries, o_stride]
+  float* run_o = nullptr;              // [held, o_stride]
   PartialHead* chunk_heads = nullptr;  // [queries]
-  PartialHead* run_heads = nullptr;    // [queries]
-  PartialHead* reference = nullptr;    // [queries] what drop_small compares weights with
+  PartialHead* run_heads = nullptr;    // [held]
+  PartialHead* reference = nullptr;    // [held] what drop_small compares weights with
   ChunkView* views = nullptr;          // [queries]
-  bool* poisoned = nullptr;            // [queries]
-  float* offsets = nullptr;            // [queries]
+  bool* poisoned = nullptr;            // [held]
+  float* offsets = nullptr;            // [held]
   float* halves = nullptr;             // [query_halves]
   float* bounds = nullptr;             // [heads, page_stride]
   int64_t* pages = nullptr;            // [sparse_pages]
@@ -34,6 +34,7 @@ struct ThreadScratch {
 struct ScratchSizes {
   int threads = 1;
   int64_t queries = 0;
+  int64_t held_queries = 0;
   int64_t prepared_bytes = 0;  // of one query
   int64_t o_stride = 0;        // floats
   int64_t hole_bytes = 0;
