@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "attention/partial.h"
+#include "attention/plan.h"
 #include "base/checked.h"
 #include "codec/codec.h"
 
@@ -98,6 +99,8 @@ std::vector<SharedPrefix> FindSharedPrefixes(const AttentionCall& call) {
   if (call.cascade_bytes <= 0 || call.sparse_pages > 0 || call.protected_codecs.has_value() ||
       call.sparse_v > 0.0f)
     return found;
+  // Two sequences' queries must fit beside each other.
+  if (2 * (call.q_heads / call.kv_heads) > kBlockQueries) return found;
   const int64_t least = LeastChunks(call);
   std::vector<int32_t> order;
   for (size_t s = 0; s < call.sequences.size(); ++s) {

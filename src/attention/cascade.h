@@ -19,8 +19,8 @@ struct SharedPrefix {
 inline constexpr int64_t kMaxCascadePartials = 16384;
 
 // Which prefixes to share; each sequence is in one at most. Sequences that decode (one query), of layers that protect no
-// rows and drop none: there the answer is the same to the bit. Groups are those that save most reading. May throw
-// std::bad_alloc.
+// rows and drop none: there the answer is the same to the bit. None where two sequences' queries of a KV head are more
+// than the kernels see at once. Groups are those that save most reading. May throw std::bad_alloc.
 std::vector<SharedPrefix> FindSharedPrefixes(const AttentionCall& call);
 
 }  // namespace holdfast

@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "attention/plan.h"
 #include "attention/testing_rows.h"
 #include "simd/testing_effort.h"
@@ -23,7 +25,7 @@ TestGeometry Wide(CodecId codec) {
 TestGeometry Latent(CodecId codec) {
   TestGeometry latent = Wide(codec);
   latent.shape = {80, 20, true};
-  latent.q_heads = 40;
+  latent.q_heads = 32;  // two sequences' are as many as the kernels see at once
   latent.kv_heads = 1;
   latent.softcap = 3.0f;
   latent.sink_logits = true;
@@ -44,7 +46,15 @@ const Shape kShapes[] = {
     {{{600, 1}, {530, 1}}, {0, 512}},
     {{{540, 1}, {513, 1}, {512, 1}, {257, 1}}, {0, 512, 512, 256}},
     {{{530, 1}, {530, 1}, {64, 1}, {300, 20}, {530, 1, 100, 3}}, {0, 272, 48, 256, 256}},
+    {{{600, 1, 1000, 4}, {600, 1, 1000, 4}}, {0, 512}},  // windows that see everything yet, and their sinks
 };
+
+bool SharesRows(const AttentionCall& call) {
+  AttentionPlan plan;
+  BuildPlan(call, 2, &plan);
+  return std::any_of(plan.blocks.begin(), plan.blocks.end(),
+                     [](const QueryBlock& block) { return block.several_sequences() && block.tokens > 1; });
+}
 
 void ExpectSameBits(const TestGeometry& geometry, const Shape& shape) {
   for (const Isa isa : IsasToVisit()) {
@@ -53,6 +63,7 @@ void ExpectSameBits(const TestGeometry& geometry, const Shape& shape) {
     call.cascade_bytes = 0;
     const std::vector<float> apart = call.Run(isa, 1);
     call.cascade_bytes = 1;
+    ASSERT_TRUE(SharesRows(call.Call(nullptr))) << geometry.Describe();
     for (const int threads : {1, 2, 3}) {
       EXPECT_TRUE(SameBits(apart, call.Run(isa, threads)))
           << IsaName(isa) << ", " << threads << " threads: " << geometry.Describe();
@@ -100,6 +111,18 @@ TEST(CascadePlanTest, WhatStaysInTheCacheAnywayIsNotShared) {
   EXPECT_TRUE(Found(call).empty());
 }
 
+TEST(CascadePlanTest, NothingIsSharedWhereQueriesDoNotFitBesideEachOther) {
+  for (const int q_heads : {32, 33}) {
+    TestGeometry geometry = Wide(CodecId::kF32);
+    geometry.q_heads = q_heads;
+    geometry.kv_heads = 1;
+    TestCall call(geometry, {{600, 1}, {600, 1}}, 3);
+    call.ShareRows(1, 0, 512);
+    EXPECT_EQ(Found(call).size(), q_heads == 32 ? 1u : 0u);
+    EXPECT_EQ(SharesRows(call.Call(nullptr)), q_heads == 32);
+  }
+}
+
 TEST(CascadePlanTest, TheLastChunkStaysAQuerysOwn) {
   TestCall call(Wide(CodecId::kF32), {{512, 1}, {512, 1}}, 3);
   call.ShareRows(1, 0, 512);
@@ -124,16 +147,21 @@ TEST(CascadePlanTest, ReadsSharedRowsOnce) {
 }
 
 TEST(CascadePlanTest, StaysWithinWhatIsBounded) {
-  for (const int members : {2, 8, 40}) {
-    TestCall call(Wide(CodecId::kF32), std::vector<TestSequence>(static_cast<size_t>(members), {1100, 1}), 3);
-    for (size_t s = 1; s < static_cast<size_t>(members); ++s) call.ShareRows(s, 0, 1024);
-    AttentionPlan plan;
-    BuildPlan(call.Call(nullptr), 2, &plan);
-    const PlanBound bound = BoundPlan(6, 2, 2, members, 5);
-    EXPECT_LE(plan.partials, bound.partials);
-    EXPECT_LE(static_cast<int64_t>(plan.groups.size()), bound.groups);
-    EXPECT_LE(plan.max_queries, bound.queries);
-    EXPECT_LE(plan.bytes(), bound.bytes);
+  for (const int q_heads : {2, 6, 10, 22, 64}) {
+    TestGeometry geometry = Wide(CodecId::kF32);
+    geometry.q_heads = q_heads;
+    for (const int members : {2, 8, 25, 40}) {
+      TestCall call(geometry, std::vector<TestSequence>(static_cast<size_t>(members), {1100, 1}), 3);
+      for (size_t s = 1; s < static_cast<size_t>(members); ++s) call.ShareRows(s, 0, 1024);
+      AttentionPlan plan;
+      BuildPlan(call.Call(nullptr), 2, &plan);
+      const PlanBound bound = BoundPlan(q_heads, 2, 2, members, 5);
+      EXPECT_LE(plan.partials, bound.partials);
+      EXPECT_LE(static_cast<int64_t>(plan.groups.size()), bound.groups);
+      EXPECT_LE(plan.max_queries, bound.queries) << q_heads << " heads, " << members << " members";
+      EXPECT_LE(plan.held_queries, bound.queries);
+      EXPECT_LE(plan.bytes(), bound.bytes);
+    }
   }
 }
 

@@ -12,8 +12,6 @@
 namespace holdfast {
 namespace {
 
-// Queries the kernels see at once. Their scores, a kibibyte each, stay in the second-level cache.
-constexpr int64_t kBlockQueries = 64;
 // A block this small is worth spreading over threads by chunks; a larger one is cut by tokens first.
 constexpr int64_t kSplitQueries = 16;
 // Tasks a thread should find, so that the last ones end together.
@@ -85,7 +83,8 @@ void AddBlocks(const AttentionCall& call, int32_t sequence, int64_t block_tokens
     CutAtChoice(call, s, &block);
     const VisibleRange all = UnionOf(s.visible, token, block.tokens);
     block.chunks = ChunksOf(all);
-    block.chunks.begin = std::max(block.chunks.begin, prefix_chunks);
+    // A window that has not slid yet has its sinks among the shared chunks.
+    if (prefix_chunks > 0) block.chunks = {.begin = prefix_chunks, .end = block.chunks.end};
     int64_t rows = RowsOf(all) - prefix_chunks * kChunkRows;
     int64_t bound_values = 0;
     if (block.chooses()) {
@@ -111,7 +110,7 @@ void AddBlocks(const AttentionCall& call, int32_t sequence, int64_t block_tokens
 void AddSharedBlocks(const AttentionCall& call, const SharedPrefix& prefix, AttentionPlan* plan) {
   const int64_t group = call.q_heads / call.kv_heads;
   const auto members = static_cast<int64_t>(prefix.sequences.size());
-  const int64_t parts = CeilDiv(members * group, std::max(kBlockQueries, group));
+  const int64_t parts = CeilDiv(members, std::max<int64_t>(kBlockQueries / group, 1));
   const int64_t most = CeilDiv(members, parts);
   for (int64_t first = 0; first < members; first += most) {
     QueryBlock block;
@@ -314,14 +313,14 @@ PlanBound BoundPlan(int q_heads, int kv_heads, int threads, int64_t tokens, int6
   bound.partials += turns;
   bound.groups += turning * kv_heads;
   tasks += turns;
-  // Cascade: every sequence may be a member, with one more block for two of them at most.
+  // Cascade: every sequence may be a member, and blocks before them are no more than they.
   const int64_t shared = std::min(tokens * chunks * q_heads, kMaxCascadePartials);
   bound.partials += shared;
   bound.groups += 2 * tokens * kv_heads;
   tasks += shared;
-  tokens *= 2;
   // Vectors double as they grow.
-  bound.bytes = 2 * (tokens * static_cast<int64_t>(sizeof(QueryBlock)) +
+  bound.bytes = 2 * (2 * tokens * static_cast<int64_t>(sizeof(QueryBlock)) +
+                     tokens * static_cast<int64_t>(sizeof(int32_t)) +
                      tasks * static_cast<int64_t>(sizeof(AttentionTask)) +
                      bound.groups * static_cast<int64_t>(sizeof(SplitGroup)));
   return bound;

@@ -11,6 +11,9 @@
 
 namespace holdfast {
 
+// Queries the kernels see at once. Their scores, a kibibyte each, stay in the second-level cache.
+inline constexpr int64_t kBlockQueries = 64;
+
 // The chunks that the queries of a block see: [0, sink_end) and [begin, end), sink_end <= begin.
 struct ChunkSet {
   int64_t sink_end = 0;
