@@ -68,7 +68,7 @@ Status AttentionRun::Prepare(int threads) {
     sizes.page_heads = group_;
     sizes.page_stride = PageChooser::Stride(plan.seen_pages);
     sizes.sparse_pages = call_.sparse_pages;
-    sizes.choosing_groups = plan.page_tasks.empty() ? 0 : sizes.groups;
+    sizes.choosing_groups = plan.choosing_groups;
   }
   HF_RETURN_IF_ERROR(state_.Fit(sizes));
   return OkStatus();

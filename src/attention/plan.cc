@@ -248,6 +248,7 @@ void AddTasks(const AttentionCall& call, int threads, int32_t index, AttentionPl
     plan->groups.push_back({0, plan->partials});
     plan->partials += chunks * queries;
   }
+  if (split && block.chooses()) plan->choosing_groups = static_cast<int64_t>(plan->groups.size());
   const int32_t together = HeadsOfTask(call, threads, block, *plan);
   for (int32_t head = 0; head < call.kv_heads; head += together) {
     const int32_t heads = std::min(together, call.kv_heads - head);
@@ -271,7 +272,7 @@ void BuildPlan(const AttentionCall& call, int threads, AttentionPlan* plan) {
   plan->groups.clear();
   plan->members.clear();
   plan->page_tasks.clear();
-  plan->seen_pages = 0;
+  plan->seen_pages = plan->choosing_groups = 0;
   plan->max_queries = plan->held_queries = plan->partials = plan->turn_partials = plan->work = 0;
   const int64_t group = call.q_heads / call.kv_heads;
   const int64_t block_tokens = BlockTokens(call, group, threads);
@@ -296,8 +297,7 @@ void BuildPlan(const AttentionCall& call, int threads, AttentionPlan* plan) {
 
 PlanBound BoundPlan(int q_heads, int kv_heads, int threads, int64_t tokens, int64_t chunks) {
   const int64_t group = q_heads / kv_heads;
-  // A block that is split has more than 1 / (kTasksPerThread * threads) of the work of all heads, and its own is counted
-  // once a head.
+  // Of a block that is cut for its weight each KV head has more than 1 / (kTasksPerThread * threads) of the work.
   const int64_t split =
       threads > 1 ? std::min((kTasksPerThread * threads - 1) / kv_heads, std::max<int64_t>(tokens, 0)) : 0;
   PlanBound bound;
@@ -305,9 +305,9 @@ PlanBound BoundPlan(int q_heads, int kv_heads, int threads, int64_t tokens, int6
   bound.groups = bound.split_groups = split * kv_heads;
   bound.partials = bound.groups * chunks * std::max(kSplitQueries, group);
   int64_t tasks = tokens * kv_heads + bound.groups * chunks;
-  // A block whose heads take turns has more than that of the work with all of its heads.
+  // A block that is cut only so that its heads take turns has more than that with all of them.
   const int64_t turning =
-      threads > 1 ? std::min(kTasksPerThread * threads - 1, std::max<int64_t>(tokens, 0)) : 0;
+      threads > 1 && kv_heads > 1 ? std::min(kTasksPerThread * threads - 1, std::max<int64_t>(tokens, 0)) : 0;
   const int64_t turns =
       std::min(turning * kv_heads * chunks * std::max(kSplitQueries, group), kMaxTurnPartials);
   bound.partials += turns;

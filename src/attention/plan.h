@@ -106,6 +106,7 @@ struct AttentionPlan {
   int64_t partials = 0;          // of all groups
   int64_t turn_partials = 0;     // of blocks that are cut only so that their heads take turns
   int64_t seen_pages = 0;        // most of a block that chooses
+  int64_t choosing_groups = 0;   // groups before this one have bounds and pages where their block chooses
   int64_t work = 0;              // multiply-adds of the whole call
 
   int64_t bytes() const;
@@ -125,10 +126,10 @@ void BuildPlan(const AttentionCall& call, int threads, AttentionPlan* plan);
 
 // The most that BuildPlan makes of any call of at most `tokens` queries each of which sees rows of at most `chunks` chunks.
 struct PlanBound {
-  int64_t queries = 0;  // AttentionPlan::max_queries
+  int64_t queries = 0;  // AttentionPlan::max_queries, and held_queries
   int64_t partials = 0;
   int64_t groups = 0;
-  int64_t split_groups = 0;  // of them those that a call without cascade has
+  int64_t split_groups = 0;  // of blocks cut for a KV head's weight; AttentionPlan::choosing_groups
   int64_t bytes = 0;
 };
 PlanBound BoundPlan(int q_heads, int kv_heads, int threads, int64_t tokens, int64_t chunks);

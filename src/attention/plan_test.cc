@@ -146,6 +146,11 @@ TEST(PlanTest, HeadsTakeTurnsInDecodeAsFarAsTheirQueriesHaveRoom) {
       << "36 tasks for 8 threads";
 }
 
+TEST(PlanTest, OneKvHeadHasNobodyToTakeTurnsWith) {
+  const PlanBound bound = BoundPlan(8, 1, 4, 16, 64);
+  EXPECT_EQ(bound.groups, bound.split_groups + 2 * 16) << "weight, and cascade";
+}
+
 TEST(PlanTest, ThreadsThatTakeThePartsOfALongDecodeEndTogether) {
   TestGeometry geometry;
   geometry.shape = {64, 64, false};

@@ -60,5 +60,24 @@ TEST(ScratchLimit, NoCallWithinTheLimitsMakesTheWorkspaceLarger) {
   }
 }
 
+// One that chooses is cut for its weight, many that do not are cut for turns: only the former keeps bounds.
+TEST(ScratchLimit, WhatDoesNotChooseKeepsNoBoundsOfPages) {
+  constexpr AttentionLimits kLimits = {.threads = 8, .tokens = 14, .context = 32768};
+  TestGeometry geometry;
+  geometry.shape = {16, 16, false};
+  geometry.q_heads = 32;
+  geometry.kv_heads = 8;
+  geometry.sparse_pages = 20;
+  const LayerConfig layer = LayerOf(geometry, 0, 0);
+  std::vector<TestSequence> sequences(14, {320, 1});
+  sequences[0].length = kLimits.context;
+  TestCall rows(geometry, sequences, 1);
+  const auto pool = ThreadPool::Create(kLimits.threads).value();
+  AttentionWorkspace workspace;
+  std::vector<float> out(static_cast<size_t>(rows.tokens() * geometry.q_heads * geometry.shape.v_dim));
+  ASSERT_TRUE(Attend(rows.Call(out.data()), ActiveIsa(), workspace, *pool).ok());
+  EXPECT_LE(workspace.bytes(), AttentionScratchLimit({&layer, 1}, geometry.q_heads, kLimits, ActiveIsa()));
+}
+
 }  // namespace
 }  // namespace holdfast

@@ -40,7 +40,7 @@ struct ScratchSizes {
   int64_t hole_bytes = 0;
   int64_t partials = 0;
   int64_t groups = 0;
-  // Where pages are chosen; a thread has bounds and pages, and so does each group.
+  // Where pages are chosen; a thread has bounds and pages, and so does each of the first choosing_groups.
   int64_t query_halves = 0;  // floats
   int64_t page_heads = 0;    // query heads of a KV head
   int64_t page_stride = 0;
