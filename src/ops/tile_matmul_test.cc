@@ -57,7 +57,16 @@ std::string TypeName(const testing::TestParamInfo<DType>& info) {
 
 TEST_P(TileProducts, HaveTheVectorsBitsWhateverIsLeftOver) {
   // Odd and even numbers of panels and of blocks; last panels that are full, nearly empty, nearly full.
-  for (auto [outputs, cols] : {std::pair<int64_t, int64_t>{16, 256}, {33, 512}, {47, 1792}, {160, 768}}) {
+  for (auto [outputs, cols] : {std::pair<int64_t, int64_t>{16, 256},
+                               {33, 512},
+                               {47, 1792},
+                               {160, 768},
+                               {32, 32},
+                               {32, 64},
+                               {48, 96},
+                               {32, 224},
+                               {32, 352}}) {
+    if (cols % GetDTypeTraits(GetParam()).block_elements != 0) continue;
     SCOPED_TRACE(std::to_string(outputs) + " x " + std::to_string(cols));
     const MatMulCase c{GetParam(), outputs, cols};
     const PackedMatrix w = Pack(c, RandomWeights(c.type, outputs, cols, 16), false, *pool_);
