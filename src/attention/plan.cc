@@ -19,7 +19,7 @@ constexpr int64_t kTasksPerThread = 4;
 // A part of a decode step's chunks is this share of what a thread would do of the rest. Parts grow smaller, so that the last
 // ones end together, and are few: each prepares its queries anew and starts with rows that nobody asked for ahead.
 constexpr int64_t kShareOfRest = 2;
-constexpr int64_t kLeastChunks = 2;
+constexpr int64_t kLeastSteps = 2;
 
 // What the tokens [first, first + count) see together, as positions.
 VisibleRange UnionOf(std::span<const VisibleRange> visible, int64_t first, int64_t count) {
@@ -166,26 +166,34 @@ int64_t WorkOf(const QueryBlock& block, int64_t chunks) {
   return block.work * chunks / std::max<int64_t>(block.chunk_count(), 1);
 }
 
-// Chunks of the next part of a block that is split, where `left` of the call's work has no task yet.
+// Steps of the next part of a block that is cut, where `left` of the call's work has no task yet.
 int64_t PartOf(int64_t left, int threads, const QueryBlock& block) {
   const int64_t share =
       left / (kShareOfRest * threads) * block.chunk_count() / std::max<int64_t>(block.work, 1);
-  return std::max(share, kLeastChunks);
+  return std::max(share, kLeastSteps);
 }
 
-// Partials of blocks that are cut only so that their heads take turns: they are memory of the budget.
+// Partials of blocks that are cut only so that their heads take turns: they are memory of the budget. Where a KV head
+// is not worth a cut of its own (8 of them on two threads), a sequence of 32 query heads is cut up to 65,536 rows; past
+// that its tasks are whole heads, and two at most take turns.
 constexpr int64_t kMaxTurnPartials = 8192;
 
-// KV heads that take turns in a task: as many as have room beside each other where the kernels' queries have, and of a
-// block that is not split so few that a thread finds several tasks.
-int32_t HeadsOfTask(const AttentionCall& call, int threads, const QueryBlock& block,
-                    const AttentionPlan& plan) {
-  const int64_t queries = block.tokens * (call.q_heads / call.kv_heads);
-  int64_t heads = kBlockQueries / queries;
-  if (block.group < 0) {
-    if (queries > kSplitQueries || block.chooses()) return 1;
+// Of such blocks chunks are spread over threads and KV heads take turns: what decodes, not a prompt's part.
+bool IsOfDecode(const QueryBlock& block, int64_t group) {
+  return block.several_sequences() || block.tokens * group <= std::max(kSplitQueries, group);
+}
+
+// KV heads that take turns in a block's next task: as many as have room beside each other where the kernels' queries
+// have, and of a block that is not cut no more than a part would be, where `left` of the work has no task yet.
+int32_t HeadsOfTask(const AttentionCall& call, int threads, const QueryBlock& block, bool cut, int64_t left) {
+  const int64_t group = call.q_heads / call.kv_heads;
+  int64_t heads = kBlockQueries / (block.tokens * group);
+  if (cut) {
+    if (call.sparse_v > 0.0f) return 1;  // a part scores the reference of each head that it touches
+  } else {
+    if (!IsOfDecode(block, group) || block.chooses()) return 1;
     if (threads > 1) {
-      heads = std::min(heads, plan.work / (kTasksPerThread * threads * std::max<int64_t>(block.work, 1)));
+      heads = std::min(heads, left / (kShareOfRest * threads * std::max<int64_t>(block.work, 1)));
     }
   }
   return static_cast<int32_t>(std::clamp<int64_t>(heads, 1, call.kv_heads));
@@ -216,17 +224,20 @@ bool FoldsWithOthers(const QueryBlock& block) {
   return block.several_sequences() || block.prefix >= 0;
 }
 
-// Whether several tasks share the block's chunks: where one KV head of it, or all of them taking turns, would be a large
-// part of the call.
-bool IsCut(const AttentionCall& call, int threads, const QueryBlock& block, AttentionPlan* plan) {
+// Decides whether several tasks share the block's chunks: where one KV head of it, or all of them taking turns, would
+// be a large part of the call. Charges plan->turn_partials with what a cut only for turns keeps.
+bool DecideCut(const AttentionCall& call, int threads, const QueryBlock& block, int64_t left,
+               AttentionPlan* plan) {
   const int64_t group = call.q_heads / call.kv_heads;
-  const int64_t queries = block.tokens * group;
   if (threads == 1 || plan->work < kInlineWork || block.chunk_count() < 2) return false;
-  if (queries > std::max(kSplitQueries, group) && !block.several_sequences()) return false;
+  if (!IsOfDecode(block, group)) return false;
   const int64_t weight = block.work * kTasksPerThread * threads;
   if (weight > plan->work) return true;
-  if (weight * call.kv_heads <= plan->work || block.chooses()) return false;
-  const int64_t partials = FoldsWithOthers(block) ? 0 : block.chunk_count() * queries * call.kv_heads;
+  if (weight * call.kv_heads <= plan->work || block.chooses() || call.sparse_v > 0.0f) return false;
+  // While so much is left that a part would be all of it, there is nothing to cut.
+  if (PartOf(left, threads, block) >= block.chunk_count() * call.kv_heads) return false;
+  const int64_t partials =
+      FoldsWithOthers(block) ? 0 : block.chunk_count() * block.tokens * group * call.kv_heads;
   if (plan->turn_partials + partials > kMaxTurnPartials) return false;
   plan->turn_partials += partials;
   return true;
@@ -238,7 +249,7 @@ void AddTasks(const AttentionCall& call, int threads, int32_t index, AttentionPl
   const int64_t group = call.q_heads / call.kv_heads;
   const int64_t queries = block.tokens * group;
   const int64_t chunks = block.chunk_count();
-  const bool cut = IsCut(call, threads, block, plan);
+  const bool cut = DecideCut(call, threads, block, *left, plan);
   const bool split = cut || FoldsWithOthers(block);
   if (split) block.group = static_cast<int32_t>(plan->groups.size());
   for (int32_t head = 0; split && head < call.kv_heads; ++head) {
@@ -249,11 +260,11 @@ void AddTasks(const AttentionCall& call, int threads, int32_t index, AttentionPl
     plan->partials += chunks * queries;
   }
   if (split && block.chooses()) plan->choosing_groups = static_cast<int64_t>(plan->groups.size());
-  const int32_t together = HeadsOfTask(call, threads, block, *plan);
-  for (int32_t head = 0; head < call.kv_heads; head += together) {
-    const int32_t heads = std::min(together, call.kv_heads - head);
+  for (int32_t head = 0; head < call.kv_heads;) {
+    const int32_t heads = std::min(HeadsOfTask(call, threads, block, cut, *left), call.kv_heads - head);
     plan->held_queries = std::max(plan->held_queries, heads * queries);
     AddTasksOf(index, head, heads, threads, cut, plan, left);
+    head += heads;
   }
 }
 

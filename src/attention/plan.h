@@ -42,7 +42,7 @@ struct QueryBlock {
   ChunkSet chunks;
   ChunkSet protected_chunks;  // folded after the others
   int64_t work = 0;           // multiply-adds of one KV head
-  int32_t group = -1;         // first of its kv_heads split groups, or -1: one task a KV head
+  int32_t group = -1;         // first of its kv_heads split groups, or -1: each KV head is of one task
   // Of several sequences: token i is that of the block plan.members[first_member + i], whose chunks come after.
   int64_t first_member = -1;
   // Where such a block comes before this one: its index, and which of its tokens is this one's.
@@ -58,14 +58,15 @@ struct QueryBlock {
   int64_t chunk_count() const { return chunks.count() + protected_chunks.count(); }
 };
 
-// A part of a block's chunks, run by one thread: for one KV head, or for several in turn, chunk by chunk. What lies behind one head's rows in memory is the next head's, so that what the processor asks for past the end
-// of the former is wanted soon.
+// A part of a block's chunks, run by one thread: for one KV head, or for several in turn, chunk by chunk. What lies
+// behind one head's rows in memory is the next head's, so that what the processor asks for past the end of the former is
+// wanted soon.
 struct AttentionTask {
   int32_t block = 0;
   int32_t kv_head = 0;  // the first of `heads`
   int32_t heads = 1;
-  int64_t first =
-      0;  // steps [first, first + count): step s is chunk ordinal s / heads of head kv_head + s % heads
+  // Steps [first, first + count): step s is chunk ordinal s / heads of head kv_head + s % heads.
+  int64_t first = 0;
   int64_t count = 0;
 
   int64_t ChunkOf(int64_t step) const { return step / heads; }
@@ -88,8 +89,8 @@ struct PageTask {
 // Pages of a PageTask.
 inline constexpr int64_t kPageTaskPages = 256;
 
-// A (block, KV head) whose chunks are spread over several tasks: each chunk leaves a partial, and the task
-// that ends last folds them in ascending order.
+// A (block, KV head) whose chunks are spread over several tasks, or folded with another block's: each chunk leaves a
+// partial, and the task that ends last folds them in ascending order.
 struct SplitGroup {
   int32_t tasks = 0;    // its own and those of the block before it
   int64_t partial = 0;  // index of its first partial: chunk ordinal c, query i is partial + c * queries + i
@@ -97,7 +98,7 @@ struct SplitGroup {
 
 struct AttentionPlan {
   std::vector<QueryBlock> blocks;
-  std::vector<AttentionTask> tasks;  // the longest first, so that none is left over at the end
+  std::vector<AttentionTask> tasks;  // of dear blocks first, shorter as less is left: threads end together
   std::vector<SplitGroup> groups;
   std::vector<PageTask> page_tasks;
   std::vector<int32_t> members;  // blocks that share a block before them
