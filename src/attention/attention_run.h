@@ -8,6 +8,7 @@
 
 #include "attention/attend.h"
 #include "attention/kernels/softmax_kernels.h"
+#include "attention/locate.h"
 #include "attention/page_choice.h"
 #include "attention/plan.h"
 #include "attention/workspace.h"

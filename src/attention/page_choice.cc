@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "attention/locate.h"
 #include "attention/partial.h"
 #include "attention/plan.h"
 #include "span/page_bounds.h"

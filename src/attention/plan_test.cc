@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "attention/locate.h"
 #include "attention/page_choice.h"
 #include "attention/testing_rows.h"
 
