@@ -12,7 +12,7 @@ enum class MissCause : uint8_t {
   kNone,            // nothing more could have been reused
   kNew,             // nothing that begins like it is stored
   kTokenDiffers,    // what is stored goes on with another token (Receipt::position)
-  kOtherNamespace,  // stored, but another tenant's. Told to the operator's metrics only
+  kOtherNamespace,  // stored, but another tenant's. In figures alone, never the cause of a receipt
   kOtherConfig,     // stored, but for another model, codec, layout or adapter
   kEvicted,         // was stored, given up for want of room or after its time
   kWindowGone,      // the rows that a window layer needs there are no longer stored
@@ -28,6 +28,9 @@ struct Receipt {
   MissCause miss = MissCause::kNone;
   int64_t position = 0;      // where a longer match failed
   std::string message = {};  // for people
+  // Another namespace has more of the prompt. All that is above is as if there were no other, and may be told to whoever
+  // asked; this may not.
+  bool in_other_namespace = false;
 };
 
 // Blocks of rows: total = free + live + idle. live: of some running sequence. idle: kept for a later request alone.

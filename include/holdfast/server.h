@@ -24,7 +24,7 @@ struct ServerOptions {
   int64_t read_timeout_ms = 15'000;   // for a whole request, from its first byte on
   int64_t idle_timeout_ms = 60'000;   // between requests of a connection
   int64_t write_timeout_ms = 30'000;  // a client that takes nothing for so long is dropped
-  int64_t drain_ms = 30'000;          // Stop() waits so long for running requests
+  int64_t drain_ms = 30'000;          // Stop() waits so long for running requests, then ends them
 };
 
 class Server {
@@ -38,8 +38,8 @@ class Server {
   virtual ~Server() = default;
   virtual int port() const = 0;
   virtual std::string url() const = 0;  // http://HOST:PORT
-  // Serves until Stop(): then no new requests, running ones end (drain_ms at most), and it returns. Once;
-  // error kFailedPrecondition after that.
+  // Serves until Stop(): then no new requests, running ones end (drain_ms at most, and a second to say so to
+  // those that have not), and it returns. Once; error kFailedPrecondition after that.
   virtual Status Run() = 0;
   virtual void Stop() = 0;  // safe from any thread and from a signal handler
 };

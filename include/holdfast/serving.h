@@ -30,7 +30,7 @@ struct ServingOptions {
   int64_t budget_bytes = 0;
   int64_t budget_tokens = 0;  // a second ceiling, in whole blocks of tokens of running sequences; 0: none
   int max_running = 8;        // sequences in a step
-  int max_queued = 256;       // requests that wait; more are refused
+  int max_queued = 256;       // requests that wait beside those that run; more are refused
   int step_tokens = 512;      // of one forward pass: decode tokens first, then pieces of prompts
   // What a request reserves for its answer before it starts, at most: one that goes past it takes more as it grows.
   int64_t decode_liability_tokens = 256;
@@ -131,6 +131,13 @@ struct ServingMetrics {
   Histogram batch_tokens, ttft_seconds, token_gap_seconds;
 };
 
+// What is served at most, whatever else runs.
+struct ServingLimits {
+  // Of a prompt and its answer together: the context, or less where the budget holds less.
+  int64_t context_tokens = 0;
+  int64_t requests = 0;  // that run and wait
+};
+
 // Thread-safe. A thread of its own steps the requests.
 class ServingEngine {
  public:
@@ -148,6 +155,10 @@ class ServingEngine {
   // queue is full), kFailedPrecondition (draining).
   virtual Result<std::unique_ptr<ServedRequest>> Submit(const ServingRequest& request,
                                                         std::function<void()> on_event) = 0;
+  // All of them, in their order, or none. Errors besides: kInvalidArgument (more than limits().requests, with the numbers).
+  virtual Result<std::vector<std::unique_ptr<ServedRequest>>> SubmitTogether(
+      std::span<const ServingRequest> requests, std::function<void()> on_event) = 0;
+  virtual ServingLimits limits() const = 0;
   virtual PoolSnapshot pool() const = 0;
   virtual ServingMetrics metrics() const = 0;
   // Refuses new requests from now on; true once none is left, false at the timeout.

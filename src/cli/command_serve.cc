@@ -164,7 +164,8 @@ void AddServerOptions(CLI::App& app, Serve& s) {
   app.add_option("--parallel", s.serving.max_running, "requests that run at a time")
       ->check(CLI::Range(1, 4096))
       ->capture_default_str();
-  app.add_option("--max-queue", s.serving.max_queued, "requests that wait; more are refused with 429")
+  app.add_option("--max-queue", s.serving.max_queued,
+                 "requests that wait beside those that run; more are refused with 429")
       ->check(CLI::Range(0, 1 << 20))
       ->capture_default_str();
   app.add_option("--kv-cache-budget", s.budget,

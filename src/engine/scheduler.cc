@@ -6,6 +6,7 @@
 #include <string>
 #include <utility>
 
+#include "base/status_macros.h"
 #include "engine/scheduler_state.h"
 
 namespace holdfast {
@@ -59,6 +60,7 @@ void Scheduler::State::Release(Request& request) {
 }
 
 void Scheduler::State::Forget(Request& request) {
+  if (request.cancelled) --cancelled;
   if (request.running) {
     Release(request);
   } else {
@@ -80,22 +82,36 @@ Scheduler::~Scheduler() {
   while (!state_->running.empty()) state_->Release(*state_->running.back());
 }
 
+// A preempted request has the place that it ran in: it is counted as running.
+Status Scheduler::CheckRoom(int64_t count) const {
+  const SchedulerOptions& options = state_->options;
+  const int64_t most = most_requests();
+  const std::string limit = std::to_string(most) + " may (" + std::to_string(options.max_running) + " run, " +
+                            std::to_string(options.max_queued) + " wait)";
+  if (count > most) {
+    return InvalidArgument("submit: " + std::to_string(count) + " requests at once, at most " + limit);
+  }
+  const int64_t taken = static_cast<int64_t>(state_->requests.size()) - state_->cancelled;
+  if (count <= most - taken) return OkStatus();
+  // How many there are is nothing that one tenant should learn of the others.
+  return ResourceExhausted("submit: no place for " + std::to_string(count) + " more, at most " + limit);
+}
+
+Status Scheduler::CheckEverFits(int64_t prompt_tokens, int64_t max_tokens) const {
+  if (prompt_tokens == 0) return InvalidArgument("submit: no tokens, at least 1 is needed");
+  const int64_t answer_tokens = max_tokens < 0 ? 1 : max_tokens;
+  // Compared this way round: max_tokens is anything that a client wrote.
+  if (prompt_tokens <= state_->longest && answer_tokens <= state_->longest - prompt_tokens) return OkStatus();
+  const Status context = state_->pool.CheckEverFits(state_->longest + 1);
+  return OutOfRange("submit: a prompt of " + std::to_string(prompt_tokens) + " tokens and " +
+                    std::to_string(answer_tokens) + " of an answer, a sequence may have " +
+                    std::to_string(state_->longest) + " (" + context.message() + ")");
+}
+
 Result<RequestId> Scheduler::Submit(ScheduledRequest request, int64_t) {
   const auto prompt_tokens = static_cast<int64_t>(request.tokens.size());
-  if (prompt_tokens == 0) return InvalidArgument("submit: no tokens, at least 1 is needed");
-  const int64_t answer_tokens = std::max<int64_t>(1, request.max_tokens);
-  // Compared this way round: max_tokens is anything that a client wrote.
-  if (prompt_tokens > state_->longest || answer_tokens > state_->longest - prompt_tokens) {
-    const Status context = state_->pool.CheckEverFits(state_->longest + 1);
-    return OutOfRange("submit: a prompt of " + std::to_string(prompt_tokens) + " tokens and " +
-                      std::to_string(answer_tokens) + " of an answer, a sequence may have " +
-                      std::to_string(state_->longest) + " (" + context.message() + ")");
-  }
-  const int64_t queued = static_cast<int64_t>(state_->waiting.size()) - state_->preempted_waiting;
-  if (queued >= state_->options.max_queued) {
-    return ResourceExhausted("submit: " + std::to_string(queued) + " requests wait, at most " +
-                             std::to_string(state_->options.max_queued) + " may");
-  }
+  HF_RETURN_IF_ERROR(CheckEverFits(prompt_tokens, request.max_tokens));
+  HF_RETURN_IF_ERROR(CheckRoom(1));
   const auto id = static_cast<RequestId>(++state_->last_id);
   Request& added = state_->requests[id];
   added.id = id;
@@ -105,13 +121,15 @@ Result<RequestId> Scheduler::Submit(ScheduledRequest request, int64_t) {
   added.identity = std::move(request.identity);
   added.deadline = request.deadline;
   added.reuses = request.reuses;
-  added.limit = request.max_tokens < 0 ? state_->longest : prompt_tokens + answer_tokens;
+  added.limit = request.max_tokens < 0 ? state_->longest : prompt_tokens + request.max_tokens;
   state_->waiting[id] = &added;
   return id;
 }
 
 void Scheduler::Cancel(RequestId id) {
-  if (Request* request = state_->Find(id)) request->cancelled = true;
+  Request* request = state_->Find(id);
+  if (request == nullptr || std::exchange(request->cancelled, true)) return;
+  ++state_->cancelled;
 }
 
 void Scheduler::Drop(RequestId id, int64_t) {
@@ -157,7 +175,7 @@ FinishReason Scheduler::Draw(RequestId id, int32_t token, bool end, int64_t now)
     reason = FinishReason::kStop;
   } else if (request->drawn() == request->max_tokens) {
     reason = FinishReason::kLength;
-  } else if (request->length == request->limit) {
+  } else if (static_cast<int64_t>(request->tokens.size()) == request->limit) {
     reason = FinishReason::kContext;
   }
   if (reason != FinishReason::kNone) {
@@ -201,6 +219,14 @@ int64_t Scheduler::queued() const {
 
 int64_t Scheduler::running() const {
   return static_cast<int64_t>(state_->running.size());
+}
+
+int64_t Scheduler::longest() const {
+  return state_->longest;
+}
+
+int64_t Scheduler::most_requests() const {
+  return int64_t{state_->options.max_running} + state_->options.max_queued;
 }
 
 int64_t Scheduler::preemptions() const {

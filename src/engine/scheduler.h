@@ -14,8 +14,8 @@
 namespace holdfast {
 
 struct SchedulerOptions {
-  int max_running = 8;  // fewer where step_tokens does not leave a token for prompts beside them
-  int max_queued = 256;
+  int max_running = 8;   // fewer where step_tokens does not leave a token for prompts beside them
+  int max_queued = 256;  // beside those that may run
   int step_tokens = 512;
   int64_t decode_liability_tokens = 256;
   // A prompt waits for another that is being computed where that brings at least so many tokens more than what is
@@ -69,9 +69,14 @@ class Scheduler {
   Scheduler(CachePool& pool, const SchedulerOptions& options);
   ~Scheduler();
 
-  // Errors: kInvalidArgument (no tokens), kOutOfRange (prompt and answer, or a token of it, are more than context or
-  // budget can ever hold, with the numbers), kResourceExhausted (max_queued wait already, preempted ones not counted).
+  // Errors: those of CheckEverFits and CheckRoom(1).
   Result<RequestId> Submit(ScheduledRequest request, int64_t now);
+  // Errors: kInvalidArgument (no tokens), kOutOfRange (prompt and answer, or a token of it, are more than context or budget
+  // can ever hold, with the numbers). max_tokens: as ScheduledRequest.
+  Status CheckEverFits(int64_t prompt_tokens, int64_t max_tokens) const;
+  // Whether so many more may come now. Errors, with the numbers: kInvalidArgument (never, even if there were no others),
+  // kResourceExhausted (max_queued wait already beside those that run, or that the next Plan has a place for).
+  Status CheckRoom(int64_t count) const;
   void Cancel(RequestId id);  // ends at the next Plan. An id that is unknown or ended: nothing
 
   // The next step, possibly of no slices. Calls the pool's BeginStep where there are some. A request whose token was
@@ -98,6 +103,8 @@ class Scheduler {
   std::vector<View> requests() const;                   // in order of arrival
   const Receipt* receipt(RequestId id) const;           // null until it was admitted or for an unknown id
   std::span<const int32_t> tokens(RequestId id) const;  // prompt and answer so far; empty for an unknown id
+  int64_t longest() const;                              // tokens that prompt and answer may have together
+  int64_t most_requests() const;                        // that run and wait
   int64_t queued() const;
   int64_t running() const;
   int64_t preemptions() const;

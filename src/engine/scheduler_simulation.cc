@@ -67,7 +67,7 @@ World RandomWorld(Dice& dice) {
   if (dice.OneIn(5)) world.pool.key = CollidingKey;
   world.scheduler.max_running = static_cast<int>(dice.Between(1, 6));
   world.pool.max_sequences = world.scheduler.max_running;
-  world.scheduler.max_queued = dice.OneIn(4) ? 3 : 64;
+  world.scheduler.max_queued = static_cast<int>(dice.Pick<int64_t>({0, 3, 64, 64, 64, 64}));
   world.scheduler.step_tokens = static_cast<int>(dice.Pick<int64_t>({7, 16, 50, 512}));
   world.scheduler.decode_liability_tokens = dice.Pick<int64_t>({0, 0, 1, 16, 256});
   world.scheduler.min_shared_tokens = dice.Pick<int64_t>({1, 16, 16, 64});
@@ -91,8 +91,9 @@ World RandomWorld(Dice& dice) {
 struct Followed {
   ScheduledRequest asked;
   int64_t arrives = 0;
-  int64_t quits = -1;       // the step of it
-  bool drops = false;       // instead of being cancelled
+  int64_t quits = -1;  // the step of it
+  bool drops = false;  // instead of being cancelled
+  bool cancelled = false;
   bool may_be_cut = false;  // its answer may end early
   RequestId id = RequestId::kNone;
   std::vector<int32_t> drawn;
@@ -112,6 +113,7 @@ class Simulation {
   bool CreatePool();
   void Invent();
   std::string Arrive();
+  int64_t CountStaying() const;
   std::string Quit(bool in_step);
   std::string Step();
   std::string CheckPlan(const ScheduledStep& step, const std::map<RequestId, SequenceHandle>& before);
@@ -186,16 +188,21 @@ void Simulation::Invent() {
                    [](const Followed& a, const Followed& b) { return a.arrives < b.arrives; });
 }
 
+// Requests that the next Plan does not end because they were cancelled.
+int64_t Simulation::CountStaying() const {
+  const auto views = scheduler_->requests();
+  return std::count_if(views.begin(), views.end(),
+                       [this](const auto& view) { return !open_.at(view.id)->cancelled; });
+}
+
 std::string Simulation::Arrive() {
   for (; arrived_ < requests_.size() && requests_[arrived_].arrives <= now_; ++arrived_) {
     Followed& request = requests_[arrived_];
     const auto prompt = static_cast<int64_t>(request.asked.tokens.size());
-    const bool too_long = !pool_->CheckEverFits(prompt + std::max<int64_t>(1, request.asked.max_tokens)).ok();
-    int64_t queued = 0;
-    for (const Scheduler::View& view : scheduler_->requests()) {
-      queued += view.state == SequenceState::kQueued || view.state == SequenceState::kWaitingForPrefix;
-    }
-    const bool full = queued >= world_.scheduler.max_queued;
+    const int64_t answer = request.asked.max_tokens < 0 ? 1 : request.asked.max_tokens;
+    const bool too_long = !pool_->CheckEverFits(prompt + answer).ok();
+    const bool full = !scheduler_->CheckRoom(1).ok();
+    if (full != (CountStaying() >= scheduler_->most_requests())) return "submit: full, or not, by mistake";
     const Result<RequestId> id = scheduler_->Submit(request.asked, now_);
     const StatusCode wanted = too_long ? StatusCode::kOutOfRange
                               : full   ? StatusCode::kResourceExhausted
@@ -225,6 +232,7 @@ std::string Simulation::Quit(bool in_step) {
       if (!wrong.empty()) return wrong;
     } else {
       scheduler_->Cancel(request.id);
+      request.cancelled = true;
     }
   }
   return {};

@@ -18,7 +18,7 @@ struct Request {
   PrefixIdentity identity;
   int64_t deadline = 0;
   bool reuses = true;
-  int64_t limit = 0;  // the length that it may need at most
+  int64_t limit = 0;  // tokens that it may come to have, answer and all; the last one needs no row
 
   bool cancelled = false;
   bool admitted = false;  // once: the receipt is valid
@@ -80,6 +80,7 @@ struct Scheduler::State {
   std::map<RequestId, Request*> waiting;
   std::vector<ScheduledStep::Ended> ended;  // not told yet
   int64_t preempted_waiting = 0;
+  int64_t cancelled = 0;  // and not forgotten yet: the next Plan does before it starts any
   int64_t preemptions = 0;
   int64_t room_changes = 0;  // a request that the pool refused need not ask again until this moves
 };

@@ -216,16 +216,35 @@ TEST(Scheduler, StartsRequestsInTheirOrderAndLetsNoSmallOnePassALargeOne) {
   EXPECT_EQ(service.finished(small), FinishReason::kLength);
 }
 
-TEST(Scheduler, RefusesMoreThanMayWait) {
+TEST(Scheduler, RefusesMoreThanMayRunAndWait) {
   Service service(Pool(), {.max_running = 1, .max_queued = 2});
-  service.Submit(Prompt(10), 5);
-  service.Submit(Prompt(10), 5);
-  const Result<RequestId> third = service.TrySubmit(Prompt(10), 5);
-  ASSERT_EQ(third.status().code(), StatusCode::kResourceExhausted);
-  EXPECT_NE(third.status().message().find("2"), std::string::npos);
+  for (int i = 0; i < 3; ++i) service.Submit(Prompt(10), 5);
+  const Result<RequestId> fourth = service.TrySubmit(Prompt(10), 5);
+  ASSERT_EQ(fourth.status().code(), StatusCode::kResourceExhausted);
+  EXPECT_NE(fourth.status().message().find("at most 3"), std::string::npos) << fourth.status().message();
   service.Step();
-  EXPECT_TRUE(service.TrySubmit(Prompt(10), 5).ok());  // one of the two runs
-  EXPECT_FALSE(service.TrySubmit(Prompt(10), 5).ok());
+  EXPECT_FALSE(service.TrySubmit(Prompt(10), 5).ok());  // one of the three runs, two wait
+  service.RunOut();
+  EXPECT_TRUE(service.TrySubmit(Prompt(10), 5).ok());
+}
+
+TEST(Scheduler, RunsAllItCanWhereNoneMayWait) {
+  Service service(Pool(), {.max_running = 2, .max_queued = 0});
+  EXPECT_TRUE(service.scheduler().CheckRoom(2).ok());
+  EXPECT_EQ(service.scheduler().CheckRoom(3).code(), StatusCode::kInvalidArgument);
+  const RequestId first = service.Submit(Prompt(10), 5);
+  EXPECT_EQ(service.scheduler().CheckRoom(2).code(), StatusCode::kResourceExhausted);
+  service.Submit(Prompt(10, 2), 5);
+  EXPECT_EQ(service.TrySubmit(Prompt(10, 3), 5).status().code(), StatusCode::kResourceExhausted);
+  EXPECT_EQ(service.Step().slices.size(), 2u);
+  EXPECT_EQ(service.TrySubmit(Prompt(10, 3), 5).status().code(), StatusCode::kResourceExhausted);
+  service.scheduler().Cancel(first);  // its place is free by the next step
+  service.scheduler().Cancel(first);
+  service.Submit(Prompt(10, 3), 5);
+  EXPECT_EQ(service.TrySubmit(Prompt(10, 4), 5).status().code(), StatusCode::kResourceExhausted);
+  EXPECT_EQ(service.Step().slices.size(), 2u);
+  service.RunOut();
+  EXPECT_TRUE(service.scheduler().CheckRoom(2).ok());
 }
 
 TEST(Scheduler, PreemptsTheYoungestAndResumesItWithTheSameAnswer) {
@@ -411,9 +430,26 @@ TEST(Scheduler, AnswersUntilTheContextEndsWhereNoLengthIsAsked) {
   const RequestId silent = service.Submit(Prompt(10, 2), 0);
   service.RunOut();
   EXPECT_EQ(service.finished(endless), FinishReason::kContext);
-  EXPECT_EQ(service.text(endless).size(), 65);  // the last token is drawn and never computed
+  EXPECT_EQ(service.text(endless).size(), 64);
   EXPECT_EQ(service.finished(silent), FinishReason::kLength);
   EXPECT_EQ(service.text(silent).size(), 10);
+}
+
+// Prompt and answer have the context together, whether the answer's length is asked for or not.
+TEST(Scheduler, FillsTheContextToItsLastTokenAndNoFurther) {
+  Service service(Pool(0, 64), {.decode_liability_tokens = 4});
+  const RequestId asked = service.Submit(Prompt(10), 54);
+  const RequestId one = service.Submit(Prompt(63, 2), -1);
+  const RequestId silent = service.Submit(Prompt(64, 3), 0);
+  EXPECT_EQ(service.TrySubmit(Prompt(10), 55).status().code(), StatusCode::kOutOfRange);
+  EXPECT_EQ(service.TrySubmit(Prompt(64), -1).status().code(), StatusCode::kOutOfRange);
+  EXPECT_EQ(service.TrySubmit(Prompt(65), 0).status().code(), StatusCode::kOutOfRange);
+  service.RunOut();
+  EXPECT_EQ(service.finished(asked), FinishReason::kLength);
+  EXPECT_EQ(service.text(asked).size(), 64);
+  EXPECT_EQ(service.finished(one), FinishReason::kContext);
+  EXPECT_EQ(service.text(one).size(), 64);
+  EXPECT_EQ(service.finished(silent), FinishReason::kLength);
 }
 
 TEST(Scheduler, StopsAtAnEndToken) {

@@ -142,14 +142,13 @@ PretendAnswer AnswerAlone(const PrefixIdentity& identity, std::span<const int32_
   if (max_tokens == 0) return {{}, FinishReason::kLength};
   PretendText text(identity, prompt);
   while (answer.finish == FinishReason::kNone) {
-    const int64_t cached = text.size();
     answer.tokens.push_back(text.Next());
     text.Append(answer.tokens.back());
     if (PretendText::IsEnd(answer.tokens.back())) {
       answer.finish = FinishReason::kStop;
     } else if (static_cast<int64_t>(answer.tokens.size()) == max_tokens) {
       answer.finish = FinishReason::kLength;
-    } else if (cached == longest) {
+    } else if (text.size() == longest) {
       answer.finish = FinishReason::kContext;
     }
   }

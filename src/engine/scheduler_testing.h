@@ -64,7 +64,7 @@ struct PretendAnswer {
   FinishReason finish = FinishReason::kNone;
   friend bool operator==(const PretendAnswer&, const PretendAnswer&) = default;
 };
-// What a request gets if it runs alone in a cache of `longest` tokens.
+// What a request gets if it runs alone where prompt and answer may have `longest` tokens.
 PretendAnswer AnswerAlone(const PrefixIdentity& identity, std::span<const int32_t> prompt, int64_t max_tokens,
                           int64_t longest);
 

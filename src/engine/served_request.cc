@@ -59,6 +59,9 @@ ServingEvent ServedRequestState::EventOf(DrawnToken drawn) {
   }
   if (event.finish == FinishReason::kNone) return event;
   event.text += text_.Finish();
+  // The end itself may have brought a stop string: half a character, say.
+  const bool has_ended = event.finish == FinishReason::kLength || event.finish == FinishReason::kContext;
+  if (has_ended && text_.stopped()) event.finish = FinishReason::kStop;
   if (drawn.finish == FinishReason::kNone) Cancel();
   End(event.finish);
   return event;

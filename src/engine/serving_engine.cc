@@ -75,15 +75,29 @@ ServingEngineState::~ServingEngineState() {
 
 Result<std::unique_ptr<ServedRequest>> ServingEngineState::Submit(const ServingRequest& request,
                                                                   std::function<void()> on_event) {
-  Status valid = ValidateRequest(request, core_->info().vocab_size, loop_->config().max_context);
-  Result<ServingLoop::Submitted> submitted =
-      valid.ok() ? loop_->Submit(request, std::move(on_event)) : Result<ServingLoop::Submitted>(valid);
+  HF_ASSIGN_OR_RETURN(auto served, SubmitTogether({&request, 1}, std::move(on_event)));
+  return std::move(served.front());
+}
+
+Result<std::vector<std::unique_ptr<ServedRequest>>> ServingEngineState::SubmitTogether(
+    std::span<const ServingRequest> requests, std::function<void()> on_event) {
+  Status valid = OkStatus();
+  for (size_t i = 0; i < requests.size() && valid.ok(); ++i) {
+    valid = ValidateRequest(requests[i], core_->info().vocab_size, loop_->config().max_context);
+  }
+  auto submitted = valid.ok() ? loop_->Submit(requests, std::move(on_event))
+                              : Result<std::vector<ServingLoop::Submitted>>(valid);
   if (!submitted.ok()) {
-    loop_->Refused();
+    loop_->Refused(static_cast<int64_t>(requests.size()));
     return submitted.status();
   }
-  return std::unique_ptr<ServedRequest>(std::make_unique<ServedRequestState>(
-      submitted->id, submitted->channel, loop_, core_->tokenizer(), request.generate.stop));
+  std::vector<std::unique_ptr<ServedRequest>> served;
+  for (size_t i = 0; i < requests.size(); ++i) {
+    ServingLoop::Submitted& one = (*submitted)[i];
+    served.push_back(std::make_unique<ServedRequestState>(one.id, std::move(one.channel), loop_,
+                                                          core_->tokenizer(), requests[i].generate.stop));
+  }
+  return served;
 }
 
 }  // namespace holdfast

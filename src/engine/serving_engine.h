@@ -17,6 +17,9 @@ class ServingEngineState final : public ServingEngine {
 
   Result<std::unique_ptr<ServedRequest>> Submit(const ServingRequest& request,
                                                 std::function<void()> on_event) override;
+  Result<std::vector<std::unique_ptr<ServedRequest>>> SubmitTogether(std::span<const ServingRequest> requests,
+                                                                     std::function<void()> on_event) override;
+  ServingLimits limits() const override { return loop_->limits(); }
   PoolSnapshot pool() const override { return loop_->Snapshot(); }
   ServingMetrics metrics() const override { return loop_->metrics(); }
   bool Drain(int64_t timeout_ms) override { return loop_->Drain(timeout_ms); }

@@ -296,6 +296,28 @@ TEST(Serving, StopStringsEndAnAnswerWhereASessionWouldEndIt) {
   EXPECT_EQ(serving->metrics().requests_finished[static_cast<size_t>(FinishReason::kStop)], 2);
 }
 
+// Half a character at the end of an answer becomes U+FFFD there, which may be a stop string too.
+TEST(Serving, AStopStringThatTheEndOfTheAnswerBringsIsWhyItEnds) {
+  const auto engine = Load(kFullModel);
+  const auto other = Load(kFullModel);
+  const auto session = other->NewSession({}).value();
+  const auto serving = Make(*engine, Small());
+  ServingRequest request = Request(20, 3, 1);
+  for (int32_t token = 0; token < engine->info().vocab_size; ++token) {
+    if (engine->TokenPiece(token).value() == "\xc3") request.generate.sampling.logit_bias = {{token, 100.0f}};
+  }
+  ASSERT_FALSE(request.generate.sampling.logit_bias.empty());
+  const Answer cut = Ask(*serving, request);
+  EXPECT_EQ(cut.text, "\ufffd");
+  EXPECT_EQ(cut.finish, FinishReason::kLength);
+  request.generate.stop = {"\ufffd"};
+  const Answer stopped = Ask(*serving, request);
+  EXPECT_EQ(stopped.text, "");
+  EXPECT_EQ(stopped.finish, FinishReason::kStop);
+  ASSERT_TRUE(session->Start(request.tokens, request.generate).ok());
+  EXPECT_EQ(session->Step().value().finish, FinishReason::kStop);
+}
+
 TEST(Serving, AnAnswerOfNoTokensIsAnEndAlone) {
   const auto engine = Load(kFullModel);
   const auto serving = Make(*engine, Small());
@@ -313,7 +335,62 @@ TEST(Serving, TheContextsEndFinishesWithItsReason) {
   const auto serving = Make(*engine, options);
   const Answer answer = Ask(*serving, Request(30, 3, -1));
   EXPECT_EQ(answer.finish, FinishReason::kContext);
-  EXPECT_EQ(answer.tokens.size(), 11u) << "the last one needs no row";
+  EXPECT_EQ(answer.tokens.size(), 10u);
+  EXPECT_EQ(Difference(answer, Ask(*serving, Request(30, 3, 10))), "another text or end")
+      << "the same tokens, but for the reason";
+  EXPECT_EQ(Ask(*serving, Request(40, 3, 0)).finish, FinishReason::kLength);
+}
+
+TEST(Serving, LimitsAreOfWhatIsServed) {
+  const auto engine = Load(kFullModel);
+  ServingOptions options = Small();
+  options.cache.max_context = 100;
+  options.max_running = 3;
+  options.max_queued = 2;
+  EXPECT_EQ(Make(*engine, options)->limits().context_tokens, 100);
+  EXPECT_EQ(Make(*engine, options)->limits().requests, 5);
+  options.budget_tokens = 64;
+  EXPECT_EQ(Make(*engine, options)->limits().context_tokens, 64);
+}
+
+TEST(Serving, RequestsThatComeTogetherAreTakenAllOrNone) {
+  const auto engine = Load(kFullModel);
+  ServingOptions options = Small();
+  options.max_running = 2;
+  options.max_queued = 0;
+  options.cache.max_context = 400;
+  const auto serving = Make(*engine, options);
+  const auto submit = [&](const std::vector<ServingRequest>& requests) {
+    return serving->SubmitTogether(requests, nullptr);
+  };
+  const ServingRequest fits = Request(20, 3, 300), too_long = Request(20, 3, 381);
+  EXPECT_EQ(submit({fits, fits, fits}).status().code(), StatusCode::kInvalidArgument);
+  EXPECT_EQ(submit({fits, too_long}).status().code(), StatusCode::kOutOfRange);
+  EXPECT_EQ(serving->metrics().requests_refused, 5);
+  {
+    auto both = submit({fits, fits});
+    ASSERT_TRUE(both.ok()) << "nothing of those that were refused is left: " << both.status().message();
+    EXPECT_EQ(submit({fits}).status().code(), StatusCode::kResourceExhausted);
+    EXPECT_EQ(Difference(AnswerOf(*both->at(0)), AnswerOf(*both->at(1))), "");
+  }
+  auto one = submit({fits});
+  EXPECT_EQ(submit({fits, fits}).status().code(), StatusCode::kResourceExhausted);
+  EXPECT_TRUE(submit({fits}).ok());
+}
+
+TEST(Serving, AnotherNamespacesPrefixIsCountedAndNotTold) {
+  const auto engine = Load(kFullModel);
+  const auto serving = Make(*engine, Small());
+  ServingRequest request = Request(60, 3, 2);
+  request.name_space = "a";
+  const Receipt first = Ask(*serving, request).receipt;
+  request.name_space = "b";
+  const Receipt second = Ask(*serving, request).receipt;
+  EXPECT_EQ(second.miss, first.miss);
+  EXPECT_EQ(second.message, first.message);
+  EXPECT_EQ(second.position, first.position);
+  EXPECT_EQ(serving->pool().misses[static_cast<size_t>(MissCause::kNew)], 1);
+  EXPECT_EQ(serving->pool().misses[static_cast<size_t>(MissCause::kOtherNamespace)], 1);
 }
 
 TEST(Serving, WhatCanNeverWorkIsRefusedBeforeAnyWork) {
@@ -402,8 +479,9 @@ TEST(Serving, AFullQueueRefusesAndDrainingRefusesAll) {
     }
   }
   EXPECT_EQ(refused.code(), StatusCode::kResourceExhausted);
-  EXPECT_GE(running.size(), 3u);
-  EXPECT_LE(running.size(), 6u);
+  EXPECT_EQ(running.size(), 4u);
+  EXPECT_EQ(serving->Submit(Request(20, 3, 100'000), nullptr).status().code(), StatusCode::kOutOfRange)
+      << "it need not try again";
   EXPECT_FALSE(serving->Drain(0)) << "some still run";
   EXPECT_EQ(serving->Submit(Request(5, 3, 1), nullptr).status().code(), StatusCode::kFailedPrecondition);
   EXPECT_TRUE(serving->Drain(60'000));

@@ -63,12 +63,29 @@ void ServingLoop::Stop() {
   wake_.notify_all();
 }
 
-Result<ServingLoop::Submitted> ServingLoop::Submit(const ServingRequest& request,
-                                                   std::function<void()> on_event) {
-  auto channel = std::make_shared<RequestChannel>(std::move(on_event));
+Result<std::vector<ServingLoop::Submitted>> ServingLoop::Submit(std::span<const ServingRequest> requests,
+                                                                const std::function<void()>& on_event) {
   const std::lock_guard lock(mutex_);
   if (draining_) return FailedPrecondition("submit: the engine is draining and takes no more requests");
+  for (const ServingRequest& request : requests) {
+    HF_RETURN_IF_ERROR(
+        scheduler_.CheckEverFits(static_cast<int64_t>(request.tokens.size()), request.generate.max_tokens));
+  }
+  HF_RETURN_IF_ERROR(scheduler_.CheckRoom(static_cast<int64_t>(requests.size())));
   const int64_t now = NowUs();
+  std::vector<Submitted> submitted;
+  for (const ServingRequest& request : requests) {  // none is refused any more
+    HF_ASSIGN_OR_RETURN(Submitted one, SubmitOne(request, on_event, now));
+    submitted.push_back(std::move(one));
+  }
+  woken_ = true;
+  wake_.notify_all();
+  return submitted;
+}
+
+Result<ServingLoop::Submitted> ServingLoop::SubmitOne(const ServingRequest& request,
+                                                      const std::function<void()>& on_event, int64_t now) {
+  auto channel = std::make_shared<RequestChannel>(on_event);
   ScheduledRequest scheduled;
   scheduled.tokens = request.tokens;
   scheduled.max_tokens = request.generate.max_tokens;
@@ -85,8 +102,6 @@ Result<ServingLoop::Submitted> ServingLoop::Submit(const ServingRequest& request
                           .prompt_known = request.prompt_logprobs ? 1 : request.tokens.size(),
                           .ignore_eos = request.generate.ignore_eos,
                           .submitted_us = now});
-  woken_ = true;
-  wake_.notify_all();
   return Submitted{id, std::move(channel)};
 }
 
@@ -188,7 +203,8 @@ void ServingLoop::NoteAdmitted(const ScheduledSlice& slice, Record& record) {
   figures_.prompt_tokens += receipt->prompt_tokens;
   figures_.reused_tokens += receipt->reused_tokens;
   figures_.hits += receipt->reused_tokens > 0 ? 1 : 0;
-  if (receipt->miss != MissCause::kNone) ++figures_.misses[static_cast<size_t>(receipt->miss)];
+  const MissCause cause = receipt->in_other_namespace ? MissCause::kOtherNamespace : receipt->miss;
+  if (cause != MissCause::kNone) ++figures_.misses[static_cast<size_t>(cause)];
 }
 
 // Spans and pointers that a step keeps stay valid without the mutex: requests are forgotten by Plan, Draw and Drop alone,

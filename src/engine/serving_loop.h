@@ -7,6 +7,7 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <span>
 #include <unordered_map>
 #include <vector>
 
@@ -38,14 +39,18 @@ class ServingLoop final : public RequestOwner {
     RequestId id = RequestId::kNone;
     std::shared_ptr<RequestChannel> channel;
   };
-  // REQUIRES valid options and tokens. Errors: those of Scheduler::Submit; kFailedPrecondition (draining).
-  Result<Submitted> Submit(const ServingRequest& request, std::function<void()> on_event);
+  // All or none. REQUIRES valid options and tokens. Errors: those of Scheduler::CheckEverFits and CheckRoom;
+  // kFailedPrecondition (draining).
+  Result<std::vector<Submitted>> Submit(std::span<const ServingRequest> requests,
+                                        const std::function<void()>& on_event);
   void Cancel(RequestId id) override;
   void Finished(FinishReason reason) override { metrics_.Finished(reason); }
-  void Refused() { metrics_.Refused(); }
+  void Refused(int64_t requests) { metrics_.Refused(requests); }
   bool Drain(int64_t timeout_ms);
 
   const CacheConfig& config() const { return pool_->config(); }
+  // Never change: no lock is needed.
+  ServingLimits limits() const { return {scheduler_.longest(), scheduler_.most_requests()}; }
   int64_t scratch_limit_bytes() const { return scratch_.limit_bytes(); }
   PoolSnapshot Snapshot() const;
   ServingMetrics metrics() const { return metrics_.Read(); }
@@ -73,6 +78,8 @@ class ServingLoop final : public RequestOwner {
     DrawnToken drawn;
   };
 
+  Result<Submitted> SubmitOne(const ServingRequest& request, const std::function<void()>& on_event,
+                              int64_t now);
   void Wait(std::unique_lock<std::mutex>& lock, bool busy);
   void RunStep(const ScheduledStep& step, std::unique_lock<std::mutex>& lock);
   Result<KvBatch> BeginBatch(const ScheduledStep& step);

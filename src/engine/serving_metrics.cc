@@ -56,9 +56,9 @@ void MetricsLog::Finished(FinishReason reason) {
   ++metrics_.requests_finished[static_cast<size_t>(reason)];
 }
 
-void MetricsLog::Refused() {
+void MetricsLog::Refused(int64_t requests) {
   const std::lock_guard lock(mutex_);
-  ++metrics_.requests_refused;
+  metrics_.requests_refused += requests;
 }
 
 void MetricsLog::Waiting(int64_t queued, int64_t running) {

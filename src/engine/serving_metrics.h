@@ -23,7 +23,7 @@ class MetricsLog {
   void FirstToken(double seconds);
   void NextToken(double seconds);
   void Finished(FinishReason reason);
-  void Refused();
+  void Refused(int64_t requests);
   void Waiting(int64_t queued, int64_t running);
   ServingMetrics Read() const;
 

@@ -143,6 +143,8 @@ TokenEvent SessionState::Accept(int64_t elapsed_ns) {
     finish_ = FinishReason::kContext;
   }
   if (finish_ != FinishReason::kNone) text += text_.Finish();
+  // The end itself may have brought a stop string: half a character, say.
+  if (text_.stopped()) finish_ = FinishReason::kStop;
   TokenEvent event = Event();
   event.token = drawn.token;
   event.text = std::move(text);

@@ -4,7 +4,6 @@
 
 #include <map>
 #include <memory>
-#include <optional>
 #include <string>
 #include <vector>
 
@@ -75,8 +74,11 @@ struct CachePool::State {
                   int64_t usable) const;
   void RememberTree(const BlockKey& root, const PrefixIdentity& identity);
   std::vector<NodeId> Chain(const PrefixIdentity& identity, std::span<const int32_t> tokens) const;
-  std::optional<MissCause> FoundElsewhere(const OpenRequest& request, const BlockKey& root,
-                                          int64_t matched) const;
+  struct Elsewhere {
+    bool other_config = false;  // of the same namespace
+    bool other_namespace = false;
+  };
+  Elsewhere FoundElsewhere(const OpenRequest& request, const BlockKey& root, int64_t matched) const;
 };
 
 }  // namespace holdfast

@@ -249,7 +249,8 @@ TEST(CachePool, TenantsModelsAndAdaptersShareNothing) {
   b.name_space = "b";
   Opened other = p.Open(prompt, 0, b);
   EXPECT_EQ(other.receipt.reused_tokens, 0);
-  EXPECT_EQ(other.receipt.miss, MissCause::kOtherNamespace);
+  EXPECT_EQ(other.receipt.miss, MissCause::kNew);
+  EXPECT_TRUE(other.receipt.in_other_namespace);
   b = a;
   b.adapter[31] = std::byte{1};
   other = p.Open(prompt, 0, b);
@@ -259,6 +260,57 @@ TEST(CachePool, TenantsModelsAndAdaptersShareNothing) {
   b.model[0] = std::byte{1};
   EXPECT_EQ(p.Open(prompt, 0, b).receipt.reused_tokens, 0);
   EXPECT_EQ(p.Open(prompt, 0, a).receipt.reused_tokens, 63);
+}
+
+// Every cause that a receipt may have, with and without what another namespace has stored.
+TEST(CachePool, AReceiptIsTheSameWhateverOtherNamespacesHold) {
+  PrefixIdentity own, other, own_model;
+  own.name_space = own_model.name_space = "own";
+  other.name_space = "other";
+  own_model.model[0] = std::byte{1};
+  const Tokens stored = Count(96), evicted = Count(96, 2000), configured = Count(96, 3000);
+  const auto receipts = [&](bool with_others) {
+    PoolOptions options = Pool::Sharing({Full()});
+    options.prefix_ttl = 1000;
+    Pool p(options);
+    const auto store = [&](const Tokens& tokens, const PrefixIdentity& identity) {
+      const SequenceHandle handle = p.Open(tokens, 0, identity).handle;
+      p.Run(handle, tokens);
+      p.Close(handle);
+    };
+    store(evicted, own);
+    p.now += 2000;
+    p.pool->DropExpired(p.now);
+    store(stored, own);
+    store(configured, own_model);
+    const Tokens asked[] = {stored + Count(40, 500), Count(50) + Count(40, 500), evicted, configured,
+                            Count(90, 7000)};
+    PrefixIdentity other_model = other;
+    other_model.model[0] = std::byte{2};
+    for (const Tokens& tokens : asked) {
+      if (!with_others) continue;
+      store(tokens, other);
+      store(tokens, other_model);
+    }
+    std::vector<Receipt> given;
+    for (const Tokens& tokens : asked) {
+      const Opened opened = p.Open(tokens, 0, own);
+      EXPECT_EQ(opened.receipt.in_other_namespace, with_others);
+      given.push_back(opened.receipt);
+      p.Close(opened.handle);
+    }
+    return given;
+  };
+  const std::vector<Receipt> alone = receipts(false), beside = receipts(true);
+  const MissCause causes[] = {MissCause::kNew, MissCause::kTokenDiffers, MissCause::kEvicted,
+                              MissCause::kOtherConfig, MissCause::kTokenDiffers};
+  for (size_t i = 0; i < alone.size(); ++i) {
+    EXPECT_EQ(alone[i].miss, causes[i]) << i;
+    EXPECT_EQ(beside[i].miss, alone[i].miss) << i;
+    EXPECT_EQ(beside[i].position, alone[i].position) << i;
+    EXPECT_EQ(beside[i].message, alone[i].message) << i;
+    EXPECT_EQ(beside[i].reused_tokens, alone[i].reused_tokens) << i;
+  }
 }
 
 TEST(CachePool, TheRootKeyCoversWhateverRowsDependOn) {

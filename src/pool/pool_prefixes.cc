@@ -1,6 +1,5 @@
 // What begins alike: blocks that sequences take over from each other.
 #include <algorithm>
-#include <optional>
 #include <utility>
 
 #include "base/status_macros.h"
@@ -9,7 +8,7 @@
 namespace holdfast {
 namespace {
 
-// Other trees that are looked at to say why a prefix was not found.
+// Other trees that are looked at to say why a prefix was not found, of one's own namespace and of others.
 constexpr int kTreesAskedWhy = 64;
 
 }  // namespace
@@ -75,11 +74,11 @@ Receipt CachePool::State::Explain(const OpenRequest& request, const BlockKey& ro
     return receipt;
   }
   receipt.position = match.tokens;
-  if (const auto elsewhere = FoundElsewhere(request, root, match.tokens)) {
-    receipt.miss = *elsewhere;
-    receipt.message = *elsewhere == MissCause::kOtherNamespace
-                          ? "what follows" + at + " is stored in another namespace"
-                          : "what follows" + at + " is stored for another model, adapter or cache";
+  const Elsewhere elsewhere = FoundElsewhere(request, root, match.tokens);
+  receipt.in_other_namespace = elsewhere.other_namespace;
+  if (elsewhere.other_config) {
+    receipt.miss = MissCause::kOtherConfig;
+    receipt.message = "what follows" + at + " is stored for another model, adapter or cache";
   } else if (match.end == PrefixIndex::End::kEvicted) {
     receipt.miss = MissCause::kEvicted;
     receipt.message = "what follows" + at + " was stored and has been evicted";
@@ -93,18 +92,20 @@ Receipt CachePool::State::Explain(const OpenRequest& request, const BlockKey& ro
   return receipt;
 }
 
-// Whether a tree of another identity has a longer prefix.
-std::optional<MissCause> CachePool::State::FoundElsewhere(const OpenRequest& request, const BlockKey& root,
-                                                          int64_t matched) const {
-  int asked = 0;
+// Which trees of other identities have a longer prefix. Those of the request's own namespace are counted apart: how many
+// others there are must not decide whether one of its own is asked.
+CachePool::State::Elsewhere CachePool::State::FoundElsewhere(const OpenRequest& request, const BlockKey& root,
+                                                             int64_t matched) const {
+  Elsewhere found;
+  int own_asked = 0, others_asked = 0;
   for (const auto& [key, tree] : trees) {
     if (key == root) continue;
-    if (++asked > kTreesAskedWhy) break;
-    if (prefixes->index().Find(key, request.tokens).tokens <= matched) continue;
-    const bool same_rows = tree.model == request.identity.model && tree.adapter == request.identity.adapter;
-    return same_rows ? MissCause::kOtherNamespace : MissCause::kOtherConfig;
+    const bool own = tree.name_space == request.identity.name_space;
+    bool& has_more = own ? found.other_config : found.other_namespace;
+    if (has_more || ++(own ? own_asked : others_asked) > kTreesAskedWhy) continue;
+    has_more = prefixes->index().Find(key, request.tokens).tokens > matched;
   }
-  return std::nullopt;
+  return found;
 }
 
 Status CachePool::Publish(SequenceHandle handle, std::span<const int32_t> tokens, bool with_tail,

@@ -18,6 +18,25 @@ ServingRequest RequestOf(const GenerationRequest& request, const std::vector<int
   return result;
 }
 
+// What would be refused even if nothing else ran must not be told to try again.
+std::optional<ApiError> CheckChoices(const GenerationRequest& request, size_t prompts,
+                                     const ServingLimits& limits) {
+  const int64_t choices = static_cast<int64_t>(prompts) * request.n;
+  if (choices <= limits.requests) return std::nullopt;
+  const char* field = request.n > 1 ? "n" : "prompt";
+  return ApiError{400,
+                  std::string(field) + ": " + std::to_string(choices) + " choices in all, at most " +
+                      std::to_string(limits.requests) + " may run and wait at a time",
+                  field, "too_many_choices"};
+}
+
+// A full queue or a draining server is no field's fault.
+ApiError RefusalOf(const Status& status, const char* field) {
+  ApiError error = ErrorOf(status);
+  if (error.status == 400) error.param = field;
+  return error;
+}
+
 }  // namespace
 
 Answer::Answer(const Engine& engine, AnswerHead head, GenerationRequest request)
@@ -30,22 +49,26 @@ std::variant<std::unique_ptr<Answer>, ApiError> Answer::Begin(ServingEngine& ser
   std::unique_ptr<Answer> answer(new Answer(serving.engine(), std::move(head), std::move(prepared.request)));
   const GenerationRequest& request = answer->request_;
   answer->prompts_ = std::move(prepared.prompts);
-  for (size_t p = 0; p < answer->prompts_.size(); ++p) {
-    for (int i = 0; i < request.n; ++i) {
-      auto running = serving.Submit(RequestOf(request, answer->prompts_[p], name_space, i), on_event);
-      if (!running.ok()) return ErrorOf(running.status(), request.is_chat ? "messages" : "prompt");
-      Choice choice{static_cast<int>(p),
-                    std::move(*running),
-                    ChoiceLogprobs(serving.engine(), request.is_chat, prepared.echoes[p]),
-                    {},
-                    prepared.echoes[p],
-                    false,
-                    request.wants_prompt_logprobs(),
-                    {},
-                    0};
-      choice.answer.index = static_cast<int>(answer->choices_.size());
-      answer->choices_.push_back(std::move(choice));
-    }
+  if (auto error = CheckChoices(request, answer->prompts_.size(), serving.limits())) return *error;
+  std::vector<ServingRequest> requests;
+  for (const std::vector<int32_t>& prompt : answer->prompts_) {
+    for (int i = 0; i < request.n; ++i) requests.push_back(RequestOf(request, prompt, name_space, i));
+  }
+  auto running = serving.SubmitTogether(requests, on_event);
+  if (!running.ok()) return RefusalOf(running.status(), request.is_chat ? "messages" : "prompt");
+  for (size_t c = 0; c < running->size(); ++c) {
+    const size_t p = c / static_cast<size_t>(request.n);
+    Choice choice{static_cast<int>(p),
+                  std::move((*running)[c]),
+                  ChoiceLogprobs(serving.engine(), request.is_chat, prepared.echoes[p]),
+                  {},
+                  prepared.echoes[p],
+                  false,
+                  request.wants_prompt_logprobs(),
+                  {},
+                  0};
+    choice.answer.index = static_cast<int>(c);
+    answer->choices_.push_back(std::move(choice));
   }
   answer->prompt_logprobs_.resize(answer->prompts_.size());
   answer->running_ = answer->choices_.size();
@@ -57,7 +80,7 @@ bool Answer::done() const {
 }
 
 void Answer::Fail(ApiError error) {
-  if (!error_.has_value()) error_ = std::move(error);
+  if (!done()) error_ = std::move(error);
   for (Choice& choice : choices_) choice.running.reset();
   running_ = 0;
 }
@@ -205,7 +228,7 @@ std::string Answer::Body() {
   const auto take = [this](size_t i) {
     Choice& choice = choices_[i];
     choice.answer.text.insert(0, choice.echo);
-    choice.answer.logprobs = choice.logprobs.Take();
+    choice.answer.logprobs = request_.top_logprobs >= 0 ? choice.logprobs.TakeAll() : OrderedJson(nullptr);
     return std::move(choice.answer);
   };
   return AnswerText(head_, choices_.size(), take, TotalUsage(), Receipts());

@@ -19,7 +19,8 @@ namespace holdfast::server {
 // Used by one thread at a time. Destroying it cancels what still runs.
 class Answer {
  public:
-  // Submits every choice. on_event: as ServingEngine::Submit. Errors: those of Submit; nothing runs then.
+  // Submits the choices, all or none. on_event: as ServingEngine::Submit. Errors: more choices than are ever taken at a
+  // time, with the numbers; those of SubmitTogether.
   static std::variant<std::unique_ptr<Answer>, ApiError> Begin(ServingEngine& serving,
                                                                PreparedRequest prepared,
                                                                const std::string& name_space, AnswerHead head,
@@ -34,6 +35,8 @@ class Answer {
   // For a plain one: keeps it for Body. Not more than max_events at a time; false: nothing was ready.
   bool Gather(int max_events);
 
+  // Ends what still runs with this error; nothing where all is done.
+  void Fail(ApiError error);
   bool done() const;  // every choice has ended, or one has failed
   const std::optional<ApiError>& error() const { return error_; }
   // REQUIRES done() and no error, plain. Once; on any thread, nothing else of this object being called meanwhile.
@@ -58,7 +61,6 @@ class Answer {
   std::optional<ServingEvent> TakeEvent(Choice& choice);
   bool PromptIsKnown(const Choice& choice) const;
   void End(Choice& choice, const ServingEvent& event);
-  void Fail(ApiError error);
   std::string Chunks(Choice& choice, const ServingEvent& event);
   std::string Chunk(Choice& choice, ChoiceText part);
   std::string StreamEnd();

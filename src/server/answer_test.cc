@@ -249,9 +249,9 @@ TEST(Answer, StreamedLogprobsGoOnWhereTheLastEnded) {
 
 TEST(Answer, AnotherTenantsPrefixIsNotTold) {
   FakeServing serving;
-  const Json json = Json::parse(Ask(serving, false, R"({"prompt":[78,97],"max_tokens":1})").text);
-  EXPECT_EQ(json["holdfast"]["miss"]["cause"], "new");
-  EXPECT_EQ(json["holdfast"]["miss"]["message"], "nothing more that begins like it is stored");
+  const Json told = Json::parse(Ask(serving, false, R"({"prompt":[78,97],"max_tokens":1})").text);
+  const Json plain = Json::parse(Ask(serving, false, R"({"prompt":[79,97],"max_tokens":1})").text);
+  EXPECT_EQ(told["holdfast"], plain["holdfast"]);
 }
 
 TEST(Answer, WhatTheEngineRefusesLeavesNothingRunning) {
@@ -259,6 +259,8 @@ TEST(Answer, WhatTheEngineRefusesLeavesNothingRunning) {
   const Ended full = Ask(serving, false, R"({"prompt":"a","n":4})");
   ASSERT_TRUE(full.error.has_value());
   EXPECT_EQ(full.error->status, 429);
+  EXPECT_EQ(full.error->param, "") << "no field is at fault";
+  EXPECT_EQ(serving.submitted(), 0) << "all or none";
   EXPECT_EQ(serving.live(), 0);
   const Ended far = Ask(serving, false, "{\"prompt\":\"" + std::string(70'000, 'a') + "\"}");
   EXPECT_EQ(far.error->status, 400);
@@ -267,6 +269,40 @@ TEST(Answer, WhatTheEngineRefusesLeavesNothingRunning) {
   EXPECT_EQ(Ask(serving, false, R"({"prompt":"a","logit_bias":{"300":1}})").error->param, "logit_bias");
   serving.DrainNow();
   EXPECT_EQ(Ask(serving, false, R"({"prompt":"a"})").error->status, 503);
+}
+
+TEST(Answer, MoreChoicesThanAreEverTakenAre400WithTheNumbers) {
+  FakeServing serving({.most_requests = 3});
+  EXPECT_FALSE(Ask(serving, false, R"({"prompt":"a","n":3,"max_tokens":1})").error.has_value());
+  for (const auto& [body, param] : {std::pair(R"({"prompt":"a","n":4,"max_tokens":1})", "n"),
+                                    std::pair(R"({"prompt":["a","b","c","d"],"max_tokens":1})", "prompt")}) {
+    const Ended refused = Ask(serving, false, body);
+    ASSERT_TRUE(refused.error.has_value()) << body;
+    EXPECT_EQ(refused.error->status, 400);
+    EXPECT_EQ(refused.error->param, param);
+    EXPECT_NE(refused.error->message.find("4 choices in all, at most 3"), std::string::npos)
+        << refused.error->message;
+  }
+}
+
+TEST(Answer, AnAnswerOfNoTokensIsEmpty) {
+  FakeServing serving;
+  const Json json = Json::parse(Ask(serving, false, R"({"prompt":"ab","max_tokens":0})").text);
+  EXPECT_EQ(json["choices"][0]["text"], "");
+  EXPECT_EQ(json["choices"][0]["finish_reason"], "length");
+  EXPECT_EQ(json["usage"]["completion_tokens"], 0);
+}
+
+TEST(Answer, LogprobsOfAnAnswerThatEndsAtOnceAreListsOfNone) {
+  FakeServing serving({.ends_at_once = true});
+  const std::string messages = R"({"messages":[{"role":"user","content":"a"}])";
+  const auto logprobs = [&](bool is_chat, const std::string& body) {
+    return Json::parse(Ask(serving, is_chat, body).text)["choices"][0]["logprobs"];
+  };
+  EXPECT_EQ(logprobs(true, messages + R"(,"logprobs":true})"), Json::parse(R"({"content":[]})"));
+  EXPECT_EQ(logprobs(true, messages + "}"), nullptr);
+  EXPECT_EQ(logprobs(false, R"({"prompt":"a","logprobs":0})"),
+            Json::parse(R"({"tokens":[],"token_logprobs":[],"top_logprobs":[],"text_offset":[]})"));
 }
 
 TEST(Answer, AFailureInTheMiddleEndsEveryChoiceAndSaysWhy) {

@@ -42,8 +42,9 @@ bool StartsWithIgnoringCase(std::string_view text, std::string_view lower) {
                     [](char a, char b) { return a == std::tolower(static_cast<unsigned char>(b)); });
 }
 
+constexpr std::string_view kBearer = "bearer ", kBasic = "basic ";
+
 std::string KeyOf(std::string_view authorization) {
-  constexpr std::string_view kBearer = "bearer ", kBasic = "basic ";
   const auto after = [&](std::string_view scheme) {
     std::string_view rest = authorization.substr(scheme.size());
     while (rest.starts_with(' ')) rest.remove_prefix(1);
@@ -56,6 +57,10 @@ std::string KeyOf(std::string_view authorization) {
 }
 
 }  // namespace
+
+bool IsSentByBrowsers(std::string_view authorization) {
+  return StartsWithIgnoringCase(authorization, kBasic);
+}
 
 ApiKeys::Digest ApiKeys::DigestOf(std::string_view text) {
   Digest digest = {};

@@ -16,6 +16,9 @@ struct Tenant {
   bool is_operator = true;  // may read what concerns all tenants
 };
 
+// Whether an Authorization header is one that a browser sends by itself once it was given a password, whichever page asks.
+bool IsSentByBrowsers(std::string_view authorization);
+
 // Immutable, thread-safe. Only digests of the keys are kept.
 class ApiKeys {
  public:

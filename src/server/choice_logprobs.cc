@@ -129,7 +129,10 @@ OrderedJson ChoiceLogprobs::CompletionJson() {
 }
 
 OrderedJson ChoiceLogprobs::Take() {
-  if (pending_.empty()) return nullptr;
+  return pending_.empty() ? OrderedJson(nullptr) : TakeAll();
+}
+
+OrderedJson ChoiceLogprobs::TakeAll() {
   OrderedJson json = is_chat_ ? ChatJson() : CompletionJson();
   pending_.clear();
   return json;

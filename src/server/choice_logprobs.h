@@ -27,6 +27,8 @@ class ChoiceLogprobs {
   void Add(const ServingEvent& event);
   // What was added since the last Take; null where that is nothing.
   OrderedJson Take();
+  // The same for a choice that is answered as a whole: of none there are lists of none.
+  OrderedJson TakeAll();
   size_t json_bytes() const;  // of what Take would return, about
 
  private:

@@ -5,9 +5,12 @@
 #include <boost/asio/use_awaitable.hpp>
 #include <boost/beast/core/string.hpp>
 #include <chrono>
+#include <cstdio>
 #include <functional>
 #include <memory>
 #include <optional>
+#include <random>
+#include <string>
 #include <utility>
 #include <variant>
 
@@ -38,6 +41,18 @@ struct Admitted {
   bool is_framed = true;  // it is known where the request ends
 };
 
+// A counter would tell each tenant how much the others ask.
+std::string RandomId() {
+  std::random_device random;
+  std::string id;
+  for (int i = 0; i < 3; ++i) {
+    char text[16];
+    std::snprintf(text, sizeof text, "%08x", static_cast<unsigned>(random()));
+    id += text;
+  }
+  return id;
+}
+
 // What a head may not be, whatever it asks for.
 std::optional<ApiError> CheckHead(const RequestReader& reader) {
   const size_t hosts = reader.count(http::field::host);
@@ -59,6 +74,24 @@ std::optional<ApiError> CheckHead(const RequestReader& reader) {
                     "unsupported"};
   }
   return std::nullopt;
+}
+
+// Whether a page of another site may have made a browser ask this, with no key or with one that the browser keeps.
+std::optional<ApiError> CheckOrigin(const RequestReader& reader, bool needs_no_key) {
+  if (!needs_no_key && !IsSentByBrowsers(reader.Header(http::field::authorization))) return std::nullopt;
+  const std::string origin = reader.Header(http::field::origin);
+  const std::string target = reader.target();
+  const auto authority = SplitTarget(target).authority;
+  const std::string host = authority.has_value() ? std::string(*authority) : reader.Header(http::field::host);
+  // A key is kept for the name that it was given to: another name of this server has none.
+  const std::string from = !IsOwnOrigin(origin, host)           ? "Origin " + origin.substr(0, 80)
+                           : needs_no_key && !IsLocalHost(host) ? "Host " + host.substr(0, 80)
+                                                                : "";
+  if (from.empty()) return std::nullopt;
+  return ApiError{403,
+                  "request: from another site's page (" + from + "), needs an API key" +
+                      (needs_no_key ? "" : " as `Authorization: Bearer KEY`"),
+                  "", "cross_origin"};
 }
 
 class Connection : public OpenConnection {
@@ -90,6 +123,10 @@ class Connection : public OpenConnection {
     if (idle_since_.has_value()) stream_->Abort();
   }
   std::optional<std::chrono::steady_clock::time_point> idle_since() const override { return idle_since_; }
+  void CutShort() override {
+    cut_short_ = true;
+    stream_->Wake();
+  }
   void Abort() override { stream_->Abort(); }
 
  private:
@@ -107,6 +144,7 @@ class Connection : public OpenConnection {
   ServerState& state_;
   std::shared_ptr<SocketStream> stream_;
   std::optional<std::chrono::steady_clock::time_point> idle_since_ = std::chrono::steady_clock::now();
+  bool cut_short_ = false;
 };
 
 // Reads a request and answers it. false: the connection is to be closed.
@@ -127,7 +165,7 @@ asio::awaitable<bool> Connection::ServeOne() {
   auto refused = Refuse(reader, &how);
   if (refused.has_value()) {
     stream_->Disarm();
-    how.keep_alive = how.is_framed && reader.keep_alive() && !reader.has_unread_body();
+    how.keep_alive = how.is_framed && how.keep_alive && !reader.has_unread_body();
     co_return co_await Send(std::move(*refused), how);
   }
   outcome = co_await reader.ReadBody();
@@ -143,8 +181,8 @@ asio::awaitable<bool> Connection::ServeOne() {
   const Endpoint endpoint = how.route.endpoint;
   HttpAnswer answer;
   if (endpoint == Endpoint::kTokenize || endpoint == Endpoint::kDetokenize) {
-    std::function<HttpAnswer()> tokenise = [&engine = state_.serving.engine(), endpoint, &body] {
-      return AnswerTokenizing(endpoint, body, engine);
+    std::function<HttpAnswer()> tokenise = [&serving = state_.serving, endpoint, &body] {
+      return AnswerTokenizing(endpoint, body, serving);
     };
     answer = co_await Work<HttpAnswer>(body.size(), std::move(tokenise));
   } else {
@@ -156,8 +194,10 @@ asio::awaitable<bool> Connection::ServeOne() {
 // Decides by the head alone whether a request is let in; if so, there is no answer yet.
 std::optional<HttpAnswer> Connection::Refuse(const RequestReader& reader, Admitted* how) const {
   how->is_head = reader.method() == "HEAD";
-  how->keep_alive = reader.keep_alive() && !state_.draining;
   how->is_http_1_0 = reader.is_http_1_0();
+  // One that knew nothing of codings may have been between (RFC 9112, section 6.1).
+  how->is_framed = !how->is_http_1_0 || reader.count(http::field::transfer_encoding) == 0;
+  how->keep_alive = how->is_framed && reader.keep_alive() && !state_.draining;
   if (const auto error = CheckHead(reader); error.has_value()) {
     how->is_framed = false;
     return ErrorAnswer(*error);
@@ -170,18 +210,8 @@ std::optional<HttpAnswer> Connection::Refuse(const RequestReader& reader, Admitt
   }
   how->route = std::move(std::get<Route>(found));
   const Access access = how->route.access;
-  if (access != Access::kAnyone && state_.keys.open()) {
-    const std::string origin = reader.Header(http::field::origin);
-    const std::string host = reader.Header(http::field::host);
-    const std::string from = !IsOwnOrigin(origin, host) ? "Origin " + origin.substr(0, 80)
-                             : !IsLocalHost(host)       ? "Host " + host.substr(0, 80)
-                                                        : "";
-    if (!from.empty()) {
-      return ErrorAnswer(
-          {403, "request: from another site's page (" + from + "), needs an API key", "", "cross_origin"});
-    }
-  }
   if (access == Access::kAnyone) return std::nullopt;
+  if (const auto error = CheckOrigin(reader, state_.keys.open())) return ErrorAnswer(*error);
   const auto tenant = state_.keys.Find(reader.Header(http::field::authorization));
   if (!tenant.has_value()) {
     HttpAnswer answer = ErrorAnswer(
@@ -216,7 +246,7 @@ asio::awaitable<bool> Connection::SendError(ApiError error, Admitted how) {
 
 AnswerHead Connection::NewHead(bool is_chat) {
   AnswerHead head;
-  head.id = (is_chat ? "chatcmpl-" : "cmpl-") + state_.id_prefix + std::to_string(++state_.answers);
+  head.id = (is_chat ? "chatcmpl-" : "cmpl-") + RandomId();
   head.created =
       std::chrono::duration_cast<std::chrono::seconds>(std::chrono::system_clock::now().time_since_epoch())
           .count();
@@ -233,10 +263,13 @@ asio::awaitable<T> Connection::Work(size_t body_bytes, std::function<T()> work) 
   co_return co_await asio::co_spawn(state_.workers, std::move(job), asio::use_awaitable);
 }
 
+ApiError StoppedError() {
+  return ErrorOf(FailedPrecondition("server: it is being stopped"));
+}
+
 asio::awaitable<bool> Connection::Generate(std::string body, Admitted how) {
   if (state_.draining) {
-    ApiError error = ErrorOf(FailedPrecondition("server: it is being stopped"));
-    co_return co_await SendError(std::move(error), how);
+    co_return co_await SendError(StoppedError(), how);
   }
   using Prepared = std::variant<PreparedRequest, ApiError>;
   const bool is_chat = how.route.endpoint == Endpoint::kChat;
@@ -269,6 +302,7 @@ asio::awaitable<bool> Connection::Respond(Answer& answer, Admitted how) {
   if (answer.is_stream()) co_return co_await Stream(answer, how);
   while (!answer.done()) {
     if (stream_->left() || stream_->aborted()) co_return false;
+    if (cut_short_) answer.Fail(StoppedError());
     if (!answer.Gather(kGatherEvents) && !answer.done()) {
       co_await stream_->WaitForWake();
     } else {
@@ -286,6 +320,7 @@ asio::awaitable<bool> Connection::Stream(Answer& answer, Admitted how) {
   bool begun = false;
   while (true) {
     if (stream_->left() || stream_->aborted()) co_return false;
+    if (cut_short_) answer.Fail(StoppedError());
     std::function<std::string()> take = [&answer] { return answer.TakeStream(kWriteBytes); };
     std::string events = co_await Work<std::string>(answer.prompt_bytes(), std::move(take));
     // What fails before anything was sent is an error like any other.

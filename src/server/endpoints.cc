@@ -19,7 +19,7 @@ OrderedJson ModelJson(const ServingEngine& serving, const ServedModel& model) {
   json["object"] = "model";
   json["created"] = model.created;
   json["owned_by"] = "holdfast";
-  json["max_model_len"] = serving.engine().info().context_length;
+  json["max_model_len"] = serving.limits().context_tokens;
   return json;
 }
 
@@ -45,7 +45,8 @@ OrderedJson PieceJson(const std::string& piece) {
   return bytes;
 }
 
-HttpAnswer Tokenize(std::string_view body, const Engine& engine) {
+HttpAnswer Tokenize(std::string_view body, const ServingEngine& serving) {
+  const Engine& engine = serving.engine();
   auto json = ParseJsonBody(body);
   if (!json.ok()) return ErrorAnswer(ErrorOf(json.status()));
   const auto parsed = ParseTokenize(*json);
@@ -66,7 +67,7 @@ HttpAnswer Tokenize(std::string_view body, const Engine& engine) {
     answer["tokens"] = *tokens;
   }
   answer["count"] = tokens->size();
-  answer["max_model_len"] = engine.info().context_length;
+  answer["max_model_len"] = serving.limits().context_tokens;
   return JsonAnswer(answer);
 }
 
@@ -122,8 +123,8 @@ HttpAnswer ErrorAnswer(const ApiError& error) {
   return answer;
 }
 
-HttpAnswer AnswerTokenizing(Endpoint endpoint, std::string_view body, const Engine& engine) {
-  return endpoint == Endpoint::kTokenize ? Tokenize(body, engine) : Detokenize(body, engine);
+HttpAnswer AnswerTokenizing(Endpoint endpoint, std::string_view body, const ServingEngine& serving) {
+  return endpoint == Endpoint::kTokenize ? Tokenize(body, serving) : Detokenize(body, serving.engine());
 }
 
 HttpAnswer AnswerEndpoint(const Route& route, const ServingEngine& serving, const ServedModel& model,

@@ -33,6 +33,6 @@ struct ServedModel {
 HttpAnswer AnswerEndpoint(const Route& route, const ServingEngine& serving, const ServedModel& model,
                           const HttpFigures& http, bool draining);
 // kTokenize and kDetokenize. May be called from any thread.
-HttpAnswer AnswerTokenizing(Endpoint endpoint, std::string_view body, const Engine& engine);
+HttpAnswer AnswerTokenizing(Endpoint endpoint, std::string_view body, const ServingEngine& serving);
 
 }  // namespace holdfast::server

@@ -76,6 +76,10 @@ class BoundedBuilder final : public nlohmann::json_sax<Json> {
 }  // namespace
 
 Result<Json> ParseJsonBody(std::string_view text) {
+  // The library takes one between values for the text's end, whatever follows it.
+  if (const size_t at = text.find('\0'); at != std::string_view::npos) {
+    return InvalidArgument("request body: not valid JSON: byte " + std::to_string(at + 1) + ": a NUL");
+  }
   BoundedBuilder builder;
   const bool parsed = Json::sax_parse(text.begin(), text.end(), &builder);
   if (!parsed || !builder.why().empty())

@@ -80,6 +80,18 @@ TEST(JsonBody, WhatIsNoJsonIsRefusedWithAPlaceAndACause) {
   }
 }
 
+TEST(JsonBody, ANulEndsNoBody) {
+  for (const std::string_view text :
+       {std::string_view("{\"a\":1}\0", 8), std::string_view("{\"a\":1}\0{\"b\":2}", 15),
+        std::string_view("\0{}", 3), std::string_view("[1\0]", 4), std::string_view("\"\0\"", 3)}) {
+    const auto json = ParseJsonBody(text);
+    ASSERT_FALSE(json.ok()) << text;
+    EXPECT_TRUE(json.status().message().starts_with("request body: not valid JSON: byte "))
+        << json.status().message();
+  }
+  EXPECT_TRUE(ParseJsonBody(R"("\u0000")").ok());
+}
+
 TEST(JsonBody, ARefusalDoesNotRepeatALongBody) {
   for (const std::string& body : {"[" + std::string(1 << 20, '9') + "]", "[\"" + std::string(1 << 20, 'a')})
     EXPECT_LT(ParseJsonBody(body).status().message().size(), 300u);

@@ -239,8 +239,8 @@ std::variant<GenerationRequest, ApiError> ParseCompletion(const Json& body) {
   ReadShared(fields, &request);
   request.generate.max_tokens = 16;
   fields.Bool("echo", &request.echo);
-  // An answer of nothing but the prompt: what is wanted are its log probabilities.
-  fields.Int("max_tokens", request.echo ? 0 : 1, kMaxTokens, &request.generate.max_tokens);
+  // 0: nothing but the prompt's log probabilities is wanted, or that its rows are there for what comes next.
+  fields.Int("max_tokens", 0, kMaxTokens, &request.generate.max_tokens);
   int64_t logprobs = -1;
   fields.Int("logprobs", 0, kMaxTopLogprobs, &logprobs);
   request.top_logprobs = static_cast<int>(logprobs);

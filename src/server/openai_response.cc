@@ -37,10 +37,8 @@ OrderedJson ChoiceJson(const AnswerHead& head, ChoiceText part) {
 OrderedJson ReceiptJson(const Receipt& receipt) {
   OrderedJson json;
   json["reused_tokens"] = receipt.reused_tokens;
-  const bool hidden = receipt.miss == MissCause::kOtherNamespace;
-  json["miss"] = {{"cause", MissCauseName(hidden ? MissCause::kNew : receipt.miss)},
-                  {"position", hidden ? receipt.reused_tokens : receipt.position},
-                  {"message", hidden ? "nothing more that begins like it is stored" : receipt.message}};
+  json["miss"] = {
+      {"cause", MissCauseName(receipt.miss)}, {"position", receipt.position}, {"message", receipt.message}};
   return json;
 }
 

@@ -51,7 +51,9 @@ asio::awaitable<RequestReader::Outcome> RequestReader::ReadHead() {
 }
 
 asio::awaitable<RequestReader::Outcome> RequestReader::ReadBody() {
-  if (!parser_.is_done() && http::token_list(Header(http::field::expect)).exists("100-continue")) {
+  // HTTP/1.0 has no interim answers (RFC 9110, section 10.1.1).
+  const bool may_ask = !is_http_1_0() && !parser_.is_done();
+  if (may_ask && http::token_list(Header(http::field::expect)).exists("100-continue")) {
     constexpr std::string_view kContinue = "HTTP/1.1 100 Continue\r\n\r\n";
     // Fits into the socket's buffer: nothing but answers that were read has been written before.
     const auto [error, count] =

@@ -1,5 +1,7 @@
 #include "server/router.h"
 
+#include <algorithm>
+#include <boost/beast/core/string.hpp>
 #include <charconv>
 
 namespace holdfast::server {
@@ -30,17 +32,6 @@ std::string Shown(std::string_view text) {
   return std::string(text.substr(0, kShownCharacters)) + (text.size() > kShownCharacters ? "..." : "");
 }
 
-// Of a target as browsers and clients send it, or as they do to a proxy: with scheme and authority before it (RFC 9112,
-// section 3.2.2).
-std::string_view PathOf(std::string_view target) {
-  constexpr std::string_view kScheme = "http://";
-  if (target.starts_with(kScheme)) {
-    const size_t slash = target.find('/', kScheme.size());
-    target = slash == std::string_view::npos ? "/" : target.substr(slash);
-  }
-  return target.substr(0, target.find_first_of("?#"));
-}
-
 }  // namespace
 
 std::string DecodePercent(std::string_view text) {
@@ -61,8 +52,23 @@ std::string DecodePercent(std::string_view text) {
   return decoded;
 }
 
+TargetParts SplitTarget(std::string_view target) {
+  constexpr std::string_view kScheme = "http://";
+  TargetParts parts;
+  if (boost::beast::iequals(target.substr(0, kScheme.size()), kScheme)) {
+    target.remove_prefix(kScheme.size());
+    const size_t end = std::min(target.find_first_of("/?#"), target.size());
+    const std::string_view authority = target.substr(0, end);
+    parts.authority = authority.substr(authority.rfind('@') + 1);  // of none all of it: npos + 1 is 0
+    target.remove_prefix(end);
+    if (!target.starts_with('/')) target = "/";  // a query alone is of the root
+  }
+  parts.path = target.substr(0, target.find_first_of("?#"));
+  return parts;
+}
+
 std::variant<Route, NoRoute> FindRoute(std::string_view method, std::string_view target) {
-  const std::string_view path = PathOf(target);
+  const std::string_view path = SplitTarget(target).path;
   const bool is_model = path.starts_with(kModelPrefix) && path.size() > kModelPrefix.size();
   constexpr Line kModelLine = {kModelPrefix, false, Endpoint::kModel, Access::kTenant};
   const Line* found = is_model ? &kModelLine : nullptr;

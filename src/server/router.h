@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <variant>
@@ -35,6 +36,14 @@ struct NoRoute {
   ApiError error;     // 404 or 405
   std::string allow;  // 405: the methods there are
 };
+
+// What a target names, as browsers and clients send it, or as they do to a proxy: with scheme and authority before its path,
+// the authority then in Host's place (RFC 9112, section 3.2.2).
+struct TargetParts {
+  std::optional<std::string_view> authority;  // without a user's name
+  std::string_view path;                      // without its query
+};
+TargetParts SplitTarget(std::string_view target);
 
 // target: as in the request line, its query ignored. HEAD is allowed where GET is.
 std::variant<Route, NoRoute> FindRoute(std::string_view method, std::string_view target);

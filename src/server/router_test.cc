@@ -40,7 +40,14 @@ TEST(Router, PercentEscapesThatAreNoneStay) {
 TEST(Router, ATargetMayHaveSchemeAndAuthority) {
   EXPECT_EQ(std::get<Route>(FindRoute("GET", "http://a:1/health?x")).endpoint, Endpoint::kHealth);
   EXPECT_EQ(std::get<Route>(FindRoute("GET", "http://a")).endpoint, Endpoint::kPage);
+  EXPECT_EQ(std::get<Route>(FindRoute("GET", "HTTP://a/health")).endpoint, Endpoint::kHealth);
+  EXPECT_EQ(std::get<Route>(FindRoute("GET", "http://a?a=/v1/models")).endpoint, Endpoint::kPage);
+  EXPECT_EQ(std::get<Route>(FindRoute("GET", "http://a#/v1/models")).endpoint, Endpoint::kPage);
   EXPECT_EQ(std::get<NoRoute>(FindRoute("GET", "ftp://a/health")).error.status, 404);
+  EXPECT_EQ(SplitTarget("http://a:1/health?http://b").authority, "a:1");
+  EXPECT_EQ(SplitTarget("http://localhost@evil.example?/").authority, "evil.example");
+  EXPECT_EQ(SplitTarget("/http://a/").authority, std::nullopt);
+  EXPECT_EQ(SplitTarget("http://").path, "/");
 }
 
 TEST(ResponseHead, AHostIsLocalWhereNoOneElseCouldHaveNamedIt) {

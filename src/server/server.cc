@@ -12,9 +12,7 @@
 #include <boost/asio/steady_timer.hpp>
 #include <boost/asio/use_awaitable.hpp>
 #include <chrono>
-#include <cstdio>
 #include <exception>
-#include <random>
 #include <utility>
 
 #include "server/server_state.h"
@@ -34,6 +32,7 @@ constexpr int kSocketSendBytes = 64 << 10;  // what a client that does not read 
 constexpr auto kIdleCheck = std::chrono::milliseconds(250);
 constexpr auto kIdleEnough = std::chrono::seconds(1);
 constexpr auto kAcceptRetry = std::chrono::milliseconds(50);
+constexpr auto kLastWords = std::chrono::seconds(1);
 
 Status CheckRange(const char* name, int64_t value, int64_t min, int64_t max) {
   if (value >= min && value <= max) return OkStatus();
@@ -75,12 +74,6 @@ bool IsLoopback(const asio::ip::address& address) {
   return address.is_loopback();
 }
 
-std::string HexOfRandom() {
-  char text[16];
-  std::snprintf(text, sizeof text, "%08x", static_cast<unsigned>(std::random_device{}()));
-  return text;
-}
-
 class HttpServer final : public Server {
  public:
   HttpServer(ServingEngine& engine, const ServerOptions& options, server::ApiKeys keys)
@@ -109,6 +102,7 @@ class HttpServer final : public Server {
   asio::awaitable<void> StopLoop();
   void Start(tcp::socket socket);
   void BeginDrain();
+  void EndDrain();
   void ConnectionEnded();
   void CloseLongestIdle();
 
@@ -152,7 +146,6 @@ void HttpServer::SetModel(const ModelInfo& info, const std::string& name) {
   state_.model.created =
       std::chrono::duration_cast<std::chrono::seconds>(std::chrono::system_clock::now().time_since_epoch())
           .count();
-  state_.id_prefix = HexOfRandom();
 }
 
 void HttpServer::Start(tcp::socket socket) {
@@ -213,6 +206,15 @@ void HttpServer::BeginDrain() {
   for (server::OpenConnection* connection : state_.connections) connection->CloseIfIdle();
   if (state_.connections.empty()) return;
   drain_timer_.expires_after(std::chrono::milliseconds(state_.options.drain_ms));
+  drain_timer_.async_wait([this](error_code error) {
+    if (!error) EndDrain();
+  });
+}
+
+// Clients are told why their answers end, and have a moment to take that.
+void HttpServer::EndDrain() {
+  for (server::OpenConnection* connection : state_.connections) connection->CutShort();
+  drain_timer_.expires_after(kLastWords);
   drain_timer_.async_wait([this](error_code error) {
     if (error) return;
     for (server::OpenConnection* connection : state_.connections) connection->Abort();

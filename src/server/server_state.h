@@ -26,7 +26,8 @@ class OpenConnection {
   virtual void CloseIfIdle() = 0;  // no request of it has begun
   // Since when it has been idle; none while a request is read or answered.
   virtual std::optional<std::chrono::steady_clock::time_point> idle_since() const = 0;
-  virtual void Abort() = 0;  // whatever it does, it ends soon
+  virtual void CutShort() = 0;  // an answer that is not through ends with an error, which is still sent
+  virtual void Abort() = 0;     // whatever it does, it ends soon
 };
 
 struct ServerState {
@@ -37,8 +38,6 @@ struct ServerState {
   const ServerOptions options;
   const ApiKeys keys;
   ServedModel model;
-  std::string id_prefix;  // of answers: tells servers' runs apart
-  uint64_t answers = 0;
   HttpFigures http;
   bool draining = false;
   std::set<OpenConnection*> connections;

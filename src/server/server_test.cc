@@ -26,13 +26,14 @@ TEST(Server, AnswersEveryEndpointOnOneConnection) {
   TestClient client(server.port());
   EXPECT_EQ(client.Get("/health")->body, R"({"status":"ok"})");
   EXPECT_EQ(client.Get("/v1/models")->json()["data"][0]["id"], "fake");
-  EXPECT_EQ(client.Get("/v1/models/fake")->json()["max_model_len"], 1 << 16);
+  EXPECT_EQ(client.Get("/v1/models/fake")->json()["max_model_len"], 1 << 15) << "what is served of 1 << 16";
   EXPECT_EQ(client.Get("/v1/models/other")->status, 404);
   EXPECT_EQ(client.Post("/v1/completions", kAsk)->json()["choices"][0]["text"], "ababa");
   EXPECT_EQ(client.Post("/v1/chat/completions", R"({"messages":[{"role":"user","content":"!"}]})")
                 ->json()["choices"][0]["message"]["content"],
             "user:");
   EXPECT_EQ(client.Post("/tokenize", R"({"content":"ab"})")->json()["tokens"], Json::parse("[97,98]"));
+  EXPECT_EQ(client.Post("/tokenize", R"({"content":"ab"})")->json()["max_model_len"], 1 << 15);
   EXPECT_EQ(client.Post("/tokenize", R"({"prompt":"ab"})")->json()["tokens"], Json::parse("[257,97,98]"));
   EXPECT_EQ(client.Post("/tokenize", R"({"content":"é","with_pieces":true})")->json()["tokens"][0],
             Json::parse(R"({"id":195,"piece":[195]})"));
@@ -110,6 +111,17 @@ TEST(Server, FailuresBeforeTheFirstEventAreHttpErrors) {
   EXPECT_EQ(plain->json()["error"]["message"], "fake: it failed");
 }
 
+TEST(Server, AnAnswersIdSaysNothingOfOthers) {
+  FakeServing serving;
+  TestServer server(serving);
+  TestClient client(server.port());
+  const std::string first = client.Post("/v1/completions", kAsk)->json()["id"];
+  const std::string second = client.Post("/v1/completions", kAsk)->json()["id"];
+  ASSERT_EQ(first.size(), 5u + 24u) << first;
+  EXPECT_NE(first.substr(0, 13), second.substr(0, 13)) << "no part is a counter or the server's";
+  EXPECT_NE(first.substr(21), second.substr(21));
+}
+
 TEST(Server, AFullQueueIs429AndSaysWhenToTryAgain) {
   FakeServing full({.max_live = 0});
   TestServer server(full);
@@ -118,6 +130,7 @@ TEST(Server, AFullQueueIs429AndSaysWhenToTryAgain) {
   EXPECT_EQ(response->status, 429);
   EXPECT_EQ(response->headers.at("retry-after"), "1");
   EXPECT_EQ(response->json()["error"]["code"], "queue_full");
+  EXPECT_EQ(response->json()["error"]["param"], nullptr);
 }
 
 TEST(Server, BadBodiesAre400WithOpenAisErrorObject) {
@@ -126,7 +139,8 @@ TEST(Server, BadBodiesAre400WithOpenAisErrorObject) {
   TestClient client(server.port());
   for (const std::string& body :
        {std::string("{"), std::string(), std::string("[]"), std::string("{\"prompt\":\"\xff\"}"),
-        std::string(100, '['), std::string(R"({"prompt":7})"), std::string(20'000, '[')}) {
+        std::string(kAsk) + std::string(1, '\0') + "x", std::string(100, '['), std::string(R"({"prompt":7})"),
+        std::string(20'000, '[')}) {
     const auto response = client.Post("/v1/completions", body);
     ASSERT_TRUE(response.has_value()) << body;
     EXPECT_EQ(response->status, 400) << body;
@@ -183,6 +197,36 @@ TEST(Server, AnotherSitesPageMayNotUseAServerWithoutKeys) {
   TestClient client(server.port());
   EXPECT_EQ(client.Get("/v1/cache", "Origin: http://evil.example\r\n")->status, 403);
   EXPECT_EQ(client.Get("/v1/cache", "Origin: http://test\r\n")->status, 200);
+}
+
+// A browser sends a password that it was given along with whatever a page of another site makes it ask.
+TEST(Server, AnotherSitesPageMayNotUseAPasswordThatTheBrowserKeeps) {
+  FakeServing serving;
+  TestServer server(serving, WithKeys({"first"}));
+  const auto ask = [&](const std::string& key, const std::string& origin) {
+    TestClient client(server.port());
+    return client.Post("/v1/completions", kAsk, "Authorization: " + key + "\r\nOrigin: " + origin + "\r\n")
+        ->status;
+  };
+  EXPECT_EQ(ask("Basic dTpmaXJzdA==", "http://evil.example"), 403);
+  EXPECT_EQ(ask("basic dTpmaXJzdA==", "null"), 403);
+  EXPECT_EQ(serving.submitted(), 0);
+  EXPECT_EQ(ask("Basic dTpmaXJzdA==", "http://test"), 200);
+  EXPECT_EQ(ask("Bearer first", "http://evil.example"), 200);
+}
+
+TEST(Server, ATargetsAuthorityStandsInHostsPlace) {
+  FakeServing serving;
+  TestServer server(serving);
+  const auto ask = [&](const std::string& target, const std::string& headers) {
+    TestClient client(server.port());
+    EXPECT_TRUE(client.Send("GET " + target + " HTTP/1.1\r\nHost: localhost\r\n" + headers + "\r\n"));
+    return client.ReadResponse()->status;
+  };
+  EXPECT_EQ(ask("http://localhost:1/v1/models", ""), 200);
+  EXPECT_EQ(ask("http://evil.example/v1/models", ""), 403);
+  EXPECT_EQ(ask("http://a:1/v1/models", "Origin: http://a:1\r\n"), 200);
+  EXPECT_EQ(ask("http://a:1/v1/models", "Origin: http://localhost\r\n"), 403);
 }
 
 TEST(Server, ANameOfAnotherSiteThatPointsHereMayNotUseAServerWithoutKeys) {
@@ -328,6 +372,28 @@ TEST(Server, AClientThatAsksWhetherToGoOnIsToldSo) {
   EXPECT_EQ(client.ReadResponse()->status, 200);
 }
 
+TEST(Server, AnOldClientIsNotToldToGoOnNorKeptWithACodingItCannotKnow) {
+  FakeServing serving;
+  TestServer server(serving);
+  TestClient asking(server.port());
+  const std::string body = kAsk;
+  ASSERT_TRUE(asking.Send("POST /v1/completions HTTP/1.0\r\nExpect: 100-continue\r\nContent-Length: " +
+                          std::to_string(body.size()) + "\r\n\r\n"));
+  std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  ASSERT_TRUE(asking.Send(body));
+  EXPECT_EQ(asking.ReadResponse()->status, 200) << "the first that comes";
+  for (const char* target : {"/tokenize", "/nothing"}) {
+    TestClient coded(server.port());
+    ASSERT_TRUE(coded.Send("POST " + std::string(target) +
+                           " HTTP/1.0\r\nConnection: keep-alive\r\nTransfer-Encoding: chunked\r\n\r\n"
+                           "10\r\n{\"content\":\"abc\"}\r\n0\r\n\r\n"));
+    const auto response = coded.ReadResponse();
+    ASSERT_TRUE(response.has_value()) << target;
+    EXPECT_EQ(response->headers.at("connection"), "close") << target;
+    EXPECT_TRUE(coded.IsClosed()) << target;
+  }
+}
+
 TEST(Server, ChunkedBodiesAreBodies) {
   FakeServing serving;
   TestServer server(serving);
@@ -359,16 +425,61 @@ TEST(Server, StopEndsIdleConnectionsAtOnceAndRunningAnswersAtTheirEnd) {
   EXPECT_EQ(serving.live(), 0);
 }
 
-TEST(Server, WhatDoesNotEndInTimeIsDropped) {
+TEST(Server, WhatDoesNotEndInTimeIsToldSo) {
   FakeServing serving({.paused = true});
   ServerOptions options;
   options.drain_ms = 50;
   TestServer server(serving, options);
-  TestClient client(server.port());
-  ASSERT_TRUE(client.Send(PostText("/v1/completions", kAsk)));
-  while (serving.live() == 0) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  TestClient plain(server.port()), unbegun(server.port());
+  ASSERT_TRUE(plain.Send(PostText("/v1/completions", kAsk)));
+  ASSERT_TRUE(unbegun.Send(PostText("/v1/completions", kStream)));
+  while (serving.live() < 2) std::this_thread::sleep_for(std::chrono::milliseconds(1));
   server.Stop();
-  EXPECT_TRUE(client.IsClosed());
+  for (TestClient* client : {&plain, &unbegun}) {
+    const auto response = client->ReadResponse();
+    ASSERT_TRUE(response.has_value());
+    EXPECT_EQ(response->status, 503);
+    EXPECT_EQ(response->json()["error"]["code"], "draining");
+    EXPECT_TRUE(client->IsClosed());
+  }
+  EXPECT_EQ(serving.live(), 0);
+}
+
+TEST(Server, AStreamThatDoesNotEndInTimeEndsWithAnError) {
+  FakeServing serving({.step_us = 2000});
+  ServerOptions options;
+  options.drain_ms = 50;
+  TestServer server(serving, options);
+  TestClient client(server.port());
+  ASSERT_TRUE(
+      client.Send(PostText("/v1/completions", R"({"prompt":"ab","max_tokens":1000000,"stream":true})")));
+  while (serving.live() == 0) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  server.Stop();
+  const auto response = client.ReadResponse();
+  ASSERT_TRUE(response.has_value()) << "up to its last chunk";
+  EXPECT_EQ(response->status, 200);
+  const std::string& body = response->body;
+  EXPECT_TRUE(body.ends_with("data: [DONE]\n\n"));
+  const size_t error = body.find("data: {\"error\"");
+  ASSERT_NE(error, std::string::npos);
+  EXPECT_NE(body.find("\"code\":\"draining\"", error), std::string::npos);
+  EXPECT_EQ(serving.live(), 0);
+}
+
+TEST(Server, OneThatTakesNothingHoldsUpTheEndForAMomentOnly) {
+  FakeServing serving;
+  ServerOptions options;
+  options.drain_ms = 50;
+  TestServer server(serving, options);
+  TestClient deaf(server.port(), 4096);
+  ASSERT_TRUE(
+      deaf.Send(PostText("/v1/completions", R"({"prompt":"ab","max_tokens":100000000,"stream":true})")));
+  while (serving.live() == 0) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  std::this_thread::sleep_for(std::chrono::milliseconds(200));
+  const auto begin = std::chrono::steady_clock::now();
+  server.Stop();
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(10)) << "the write timeout is 30";
   EXPECT_EQ(serving.live(), 0);
 }
 

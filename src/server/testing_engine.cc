@@ -74,15 +74,15 @@ struct FakeServing::Channel {
     return token == '!' ? kFakeEnd : token;
   }
 
-  void Make(int64_t fail_after) {
+  void Make(const FakeOptions& options) {
     ServingEvent event;
-    if (made == fail_after) {
+    if (made == options.fail_after) {
       event.error = Internal("fake: it failed");
       event.finish = FinishReason::kCancelled;
     } else if (request.generate.max_tokens == 0) {
       event.finish = FinishReason::kLength;
     } else {
-      event.token = Next();
+      event.token = options.ends_at_once ? kFakeEnd : Next();
       if (event.token < 256) held += static_cast<char>(event.token);
       ++made;
       if (event.token == kFakeEnd) {
@@ -133,7 +133,8 @@ class FakeServing::Request final : public ServedRequest {
     Receipt receipt;
     receipt.prompt_tokens = static_cast<int64_t>(channel_->request.tokens.size());
     receipt.reused_tokens = receipt.prompt_tokens / 2;
-    receipt.miss = channel_->request.tokens[0] == 'N' ? MissCause::kOtherNamespace : MissCause::kTokenDiffers;
+    receipt.miss = MissCause::kTokenDiffers;
+    receipt.in_other_namespace = channel_->request.tokens[0] == 'N';
     receipt.position = receipt.reused_tokens;
     receipt.message = "fake";
     return receipt;
@@ -169,21 +170,34 @@ FakeServing::~FakeServing() {
 
 Result<std::unique_ptr<ServedRequest>> FakeServing::Submit(const ServingRequest& request,
                                                            std::function<void()> on_event) {
+  auto served = SubmitTogether({&request, 1}, std::move(on_event));
+  if (!served.ok()) return served.status();
+  return std::move(served->front());
+}
+
+Result<std::vector<std::unique_ptr<ServedRequest>>> FakeServing::SubmitTogether(
+    std::span<const ServingRequest> requests, std::function<void()> on_event) {
   if (draining_) return FailedPrecondition("fake: draining");
-  if (static_cast<int64_t>(request.tokens.size()) > engine_.info().context_length)
-    return OutOfRange("fake: " + std::to_string(request.tokens.size()) + " tokens, the context has 65536");
-  auto channel = std::make_shared<Channel>();
-  channel->request = request;
-  channel->on_event = std::move(on_event);
+  std::vector<std::shared_ptr<Channel>> channels;
+  for (const ServingRequest& request : requests) {
+    if (static_cast<int64_t>(request.tokens.size()) > engine_.info().context_length)
+      return OutOfRange("fake: " + std::to_string(request.tokens.size()) + " tokens, the context has 65536");
+    channels.push_back(std::make_shared<Channel>());
+    channels.back()->request = request;
+    channels.back()->on_event = on_event;
+  }
   {
     const std::lock_guard lock(mutex_);
-    if (static_cast<int>(channels_.size()) >= options_.max_live)
+    if (channels_.size() + channels.size() > static_cast<size_t>(options_.max_live))
       return ResourceExhausted("fake: the queue is full");
-    channels_.push_back(channel);
-    last_ = request;
+    channels_.insert(channels_.end(), channels.begin(), channels.end());
+    last_ = requests.back();
   }
   changed_.notify_all();
-  return std::unique_ptr<ServedRequest>(std::make_unique<Request>(this, channel, ++submitted_));
+  std::vector<std::unique_ptr<ServedRequest>> served;
+  for (auto& channel : channels)
+    served.push_back(std::make_unique<Request>(this, std::move(channel), ++submitted_));
+  return served;
 }
 
 void FakeServing::Forget(const std::shared_ptr<Channel>& channel) {
@@ -227,7 +241,7 @@ void FakeServing::Step() {
     {
       const std::lock_guard lock(channel->mutex);
       if (channel->ended) continue;
-      channel->Make(options_.fail_after);
+      channel->Make(options_);
       most_queued_events_ =
           std::max(most_queued_events_.load(), static_cast<int64_t>(channel->events.size()));
     }

@@ -7,6 +7,7 @@
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <span>
 #include <string>
 #include <thread>
 #include <vector>
@@ -46,10 +47,13 @@ class FakeEngine final : public Engine {
 };
 
 struct FakeOptions {
-  int step_us = 0;          // between steps, each of which gives every request a token
-  int max_live = 1000;      // more are refused: the queue is full
-  bool paused = false;      // nothing comes of any request
-  int64_t fail_after = -1;  // a request fails with kInternal after so many tokens
+  int step_us = 0;      // between steps, each of which gives every request a token
+  int max_live = 1000;  // more are refused: the queue is full
+  int64_t most_requests = 1000;
+  int64_t context_tokens = 1 << 15;
+  bool paused = false;        // nothing comes of any request
+  bool ends_at_once = false;  // an answer is an end token alone
+  int64_t fail_after = -1;    // a request fails with kInternal after so many tokens
 };
 
 // A `!` in the prompt is an end token when the answer comes to it; '?' ends it as the context's end does.
@@ -59,6 +63,9 @@ class FakeServing final : public ServingEngine {
   ~FakeServing() override;
   Result<std::unique_ptr<ServedRequest>> Submit(const ServingRequest& request,
                                                 std::function<void()> on_event) override;
+  Result<std::vector<std::unique_ptr<ServedRequest>>> SubmitTogether(std::span<const ServingRequest> requests,
+                                                                     std::function<void()> on_event) override;
+  ServingLimits limits() const override { return {options_.context_tokens, options_.most_requests}; }
   PoolSnapshot pool() const override;
   ServingMetrics metrics() const override;
   bool Drain(int64_t) override { return true; }
