@@ -281,7 +281,7 @@ class Errors(ClientTest):
 
     def test_bad_requests_say_what_is_wrong(self):
         self.refused(openai.BadRequestError, "temperature.*2", temperature=3)
-        self.refused(openai.BadRequestError, "max_tokens", max_tokens=0)
+        self.refused(openai.BadRequestError, "max_tokens", max_tokens=-1)
         self.refused(openai.BadRequestError, "max_tokens", extra_body={"max_tokens": "many"})
         self.refused(openai.BadRequestError, "stop", stop="")
         self.refused(openai.BadRequestError, "token", prompt=[10 ** 9])
