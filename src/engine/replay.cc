@@ -4,6 +4,7 @@
 #include <bit>
 #include <optional>
 #include <unordered_map>
+#include <utility>
 
 #include "base/checked.h"
 #include "base/status_macros.h"
@@ -48,12 +49,13 @@ class Store {
     std::vector<NodeId> path = index_.Find(kRoot, blocks).nodes;
     ++cell_.requests;
     cell_.total_tokens += prompt.tokens;
-    cell_.hit_tokens += std::min(static_cast<int64_t>(path.size()) * kTraceBlockTokens, prompt.tokens - 1);
+    cell_.hit_tokens += std::min(Stored(path), prompt.tokens - 1);
     for (const NodeId id : path) index_.AddUser(id);
-    while (path.size() < blocks.size()) {
-      const auto before = static_cast<int64_t>(path.size()) * kTraceBlockTokens;
-      const int64_t size = std::min(kTraceBlockTokens, prompt.tokens - before);
-      if (!MakeRoom(size)) break;
+    bool room = FillLast(path, prompt.tokens);
+    while (room && path.size() < blocks.size()) {
+      const int64_t size = SizeOf(path.size(), prompt.tokens);
+      room = MakeRoom(size);
+      if (!room) break;
       const NodeId parent = path.empty() ? NodeId::kNone : path.back();
       path.push_back(index_.Add(kRoot, parent, blocks.subspan(path.size(), 1), now_).id);
       index_.AddUser(path.back());
@@ -75,6 +77,29 @@ class Store {
  private:
   static constexpr BlockKey kRoot = {};
 
+  // Tokens of the block at this index of a prompt.
+  static int64_t SizeOf(size_t block, int64_t prompt_tokens) {
+    return std::min(kTraceBlockTokens, prompt_tokens - static_cast<int64_t>(block) * kTraceBlockTokens);
+  }
+
+  int64_t Stored(const std::vector<NodeId>& path) const {
+    int64_t tokens = 0;
+    for (const NodeId id : path) tokens += sizes_[static_cast<size_t>(id)];
+    return tokens;
+  }
+
+  // A prompt that went on where another one ended within a block stores the rest of it. Only the end of a path is ever
+  // short: whatever follows a block was stored with all of it.
+  bool FillLast(const std::vector<NodeId>& path, int64_t prompt_tokens) {
+    if (path.empty()) return true;
+    const int64_t have = sizes_[static_cast<size_t>(path.back())];
+    const int64_t size = SizeOf(path.size() - 1, prompt_tokens);
+    if (size <= have) return true;
+    if (!MakeRoom(size - have)) return false;
+    Count(path.back(), size);
+    return true;
+  }
+
   int64_t Rows(int64_t tokens) const { return RoundUp(tokens, pool_block_tokens_); }
 
   bool MakeRoom(int64_t size) {
@@ -94,9 +119,9 @@ class Store {
 
   void Count(NodeId id, int64_t size) {
     if (static_cast<size_t>(id) >= sizes_.size()) sizes_.resize(static_cast<size_t>(id) + 1);
-    sizes_[static_cast<size_t>(id)] = size;
-    tokens_ += size;
-    rows_ += Rows(size);
+    const int64_t before = std::exchange(sizes_[static_cast<size_t>(id)], size);
+    tokens_ += size - before;
+    rows_ += Rows(size) - Rows(before);
     cell_.peak_tokens = std::max(cell_.peak_tokens, tokens_);
   }
 

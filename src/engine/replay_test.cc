@@ -71,6 +71,20 @@ TEST_F(Replay, GivesUpTheOldestEndsForABudgetThatItNeverPasses) {
   EXPECT_EQ((*cells)[2].peak_tokens, 0);
 }
 
+TEST_F(Replay, HitsNoMoreOfABlockThanWasStoredAndStoresTheRest) {
+  const std::string trace = Line(300, "1") +      // 300 of the block
+                            Line(512, "1") +      // hits those, and stores the other 212
+                            Line(1000, "1, 2") +  // hits the whole block
+                            Line(300, "1");
+  const auto cells = Run(trace, {0, 400});
+  ASSERT_TRUE(cells.ok()) << cells.status().message();
+  EXPECT_EQ((*cells)[0].hit_tokens, 300 + 512 + 299);
+  EXPECT_EQ((*cells)[0].peak_tokens, 1000);
+  EXPECT_EQ((*cells)[0].evictions, 0);
+  EXPECT_EQ((*cells)[1].hit_tokens, 300 + 300 + 299) << "no room for the rest";
+  EXPECT_EQ((*cells)[1].peak_tokens, 300);
+}
+
 TEST_F(Replay, CountsTheRowsOfLastBlocksThatNoTokenIsIn) {
   // 33 tokens take 2 blocks of 32, then 512 + 1 more take 16 + 1 blocks of their own.
   const auto cells = Run(Line(33, "1") + Line(513, "2, 3"), {0}, {.block_tokens = 32});
