@@ -16,8 +16,9 @@ struct ModelPlan {
 };
 
 // model: a GGUF file, a Hugging Face folder (its config.json is enough), a config.json by itself (a path that
-// ends in .json), or a short name of the model store. Reads metadata and no weights. Errors: as Engine::Load and
-// Engine::MakeCacheConfig.
+// ends in .json), or a short name of the model store. Reads metadata and no weights, but for the samples of them
+// that identify the model where there is a file of centres. Errors: as Engine::Load and Engine::MakeCacheConfig;
+// kInvalidArgument where a file of centres is named for a config.json by itself.
 Result<ModelPlan> PlanModel(const std::string& model, const CacheOptions& options);
 
 // The largest context, at most config.max_context, whose cache takes no more than budget_bytes by PlanCache once

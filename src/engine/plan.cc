@@ -4,6 +4,7 @@
 
 #include "base/mapped_file.h"
 #include "base/status_macros.h"
+#include "engine/center_store.h"
 #include "engine/model_cache.h"
 #include "holdfast/model_store.h"
 #include "models/hf_config.h"
@@ -19,6 +20,18 @@ Result<ModelConfig> ReadConfig(const std::string& path) {
   return ParseHfConfig({reinterpret_cast<const char*>(bytes.data()), bytes.size()}, path);
 }
 
+// As EngineCore does it, so that what a session would refuse is refused here.
+Status CentreCache(const ModelConfig& config, const std::string& path, const CacheOptions& options,
+                   CacheConfig& cache) {
+  if (path.ends_with(".json") && options.center && !options.center_file.empty()) {
+    return InvalidArgument("plan: center_file is " + options.center_file + ", but " + path +
+                           " alone has no weights that say whether it is of the same model");
+  }
+  CenterStore centers(path, config.vocab_size, CacheLayers(config));
+  HF_RETURN_IF_ERROR(centers.Apply(options, cache));
+  return ValidateCacheConfig(cache);
+}
+
 }  // namespace
 
 Result<ModelPlan> PlanModel(const std::string& model, const CacheOptions& options) {
@@ -27,6 +40,7 @@ Result<ModelPlan> PlanModel(const std::string& model, const CacheOptions& option
   ModelPlan plan;
   plan.info = ModelInfoOf(config, std::move(path));
   HF_ASSIGN_OR_RETURN(plan.cache, CacheConfigOf(config, options));
+  HF_RETURN_IF_ERROR(CentreCache(config, plan.info.path, options, plan.cache));
   plan.layers = LayerInfosOf(config, plan.cache);
   return plan;
 }

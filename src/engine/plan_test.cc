@@ -3,7 +3,9 @@
 
 #include <filesystem>
 #include <string>
+#include <vector>
 
+#include "holdfast/calibrate.h"
 #include "holdfast/plan.h"
 
 namespace holdfast {
@@ -37,6 +39,34 @@ TEST(Plan, NeedsAConfigAndNoWeights) {
   EXPECT_EQ(PlanModel(folder, {}).value().cache, from_file->cache);
   EXPECT_FALSE(PlanModel(folder + "/missing.json", {}).ok());
   std::filesystem::remove_all(folder);
+}
+
+TEST(Plan, CentresWhatTheLoadedModelCentresAndRefusesWhatItRefuses) {
+  namespace fs = std::filesystem;
+  const fs::path folder = fs::path(testing::TempDir()) / "plan_centres";
+  fs::remove_all(folder);
+  fs::create_directories(folder);
+  const std::string model = (folder / "model.gguf").string();
+  fs::copy_file(std::string(kGolden) + "llama_tied/model.gguf", model);
+  const auto engine = Engine::Load(model, {}).value();
+  const std::vector<int32_t> tokens(64, 5);
+  CacheOptions options;
+  options.k_codec = options.v_codec = CodecId::kInt8;
+  EXPECT_EQ(PlanModel(model, options)->cache, engine->MakeCacheConfig(options).value());
+  ASSERT_TRUE(WriteCenters(*engine, Calibrate(*engine, tokens, {}).value(), DefaultCenterPath(model)).ok());
+  const auto planned = PlanModel(model, options);
+  ASSERT_TRUE(planned.ok()) << planned.status().message();
+  const CacheConfig loaded = engine->MakeCacheConfig(options).value();
+  for (size_t i = 0; i < loaded.layers.size(); ++i) {
+    ASSERT_NE(planned->cache.layers[i].k_transform.center, nullptr);
+    EXPECT_EQ(*planned->cache.layers[i].k_transform.center, *loaded.layers[i].k_transform.center);
+  }
+  options.center_file = "/nonexistent";
+  EXPECT_EQ(PlanModel(model, options).status().message(),
+            engine->MakeCacheConfig(options).status().message());
+  const auto alone = PlanModel(std::string(kGolden) + "gemma3/hf/config.json", options);
+  EXPECT_EQ(alone.status().code(), StatusCode::kInvalidArgument) << "nothing to check the file against";
+  fs::remove_all(folder);
 }
 
 TEST(Plan, TheLargestContextFitsTheBudgetAndOneMoreDoesNot) {
