@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "holdfast/engine.h"
+#include "holdfast/output_file.h"
 #include "holdfast/status.h"
 
 namespace holdfast {
@@ -47,9 +48,10 @@ Result<KvCenters> Calibrate(Engine& engine, std::span<const int32_t> tokens, con
 // Where a model's centres are looked for: `<file>.centers` beside a file, `model.centers` in a folder.
 std::string DefaultCenterPath(const std::string& model_path);
 
-// The format of docs/formats/centers.md, bound to this engine's model. The file has its name only when it is complete.
-// Errors: kInvalidArgument (centres of another shape), kIoError.
+// The format of docs/formats/centers.md, bound to this engine's model, as an OutputFile; one that was opened before the
+// calibration is finished here. Errors: kInvalidArgument (centres of another shape), kIoError.
 Status WriteCenters(const Engine& engine, const KvCenters& centers, const std::string& path);
+Status WriteCenters(const Engine& engine, const KvCenters& centers, OutputFile& file);
 // Errors, each naming the file: kNotFound, kIoError, kDataLoss (magic, version, sizes, checksum, values),
 // kInvalidArgument (of another model).
 Result<KvCenters> ReadCenters(const Engine& engine, const std::string& path);

@@ -4,6 +4,7 @@
 #include "cli/commands.h"
 #include "cli/progress.h"
 #include "holdfast/calibrate.h"
+#include "holdfast/output_file.h"
 
 namespace holdfast::cli {
 namespace {
@@ -21,13 +22,15 @@ Status Run(const CalibrateCommand& c) {
   if (!engine.ok()) return engine.status();
   auto tokens = (*engine)->Tokenize(*text, {});
   if (!tokens.ok()) return tokens.status();
+  const std::string path = c.output.empty() ? DefaultCenterPath((*engine)->info().path) : c.output;
+  OutputFile file(path);
+  if (Status s = file.Check(); !s.ok()) return s;
   ProgressBar bar("calibrate");
   CalibrateOptions how = c.how;
   how.progress = [&bar](int64_t done, int64_t total) { bar.Show(done, total); };
   auto centers = Calibrate(**engine, *tokens, how);
   if (!centers.ok()) return centers.status();
-  const std::string path = c.output.empty() ? DefaultCenterPath((*engine)->info().path) : c.output;
-  if (Status written = WriteCenters(**engine, *centers, path); !written.ok()) return written;
+  if (Status written = WriteCenters(**engine, *centers, file); !written.ok()) return written;
   bar.Clear();
   if (c.common.json) {
     const Json json{{"path", path}, {"tokens", centers->tokens}, {"layers", centers->layers.size()}};

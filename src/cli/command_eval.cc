@@ -5,10 +5,10 @@
 
 #include "cli/auto_cache.h"
 #include "cli/commands.h"
-#include "cli/output_file.h"
 #include "cli/progress.h"
 #include "cli/quality_plot.h"
 #include "holdfast/eval.h"
+#include "holdfast/output_file.h"
 
 namespace holdfast::cli {
 namespace {

@@ -8,9 +8,9 @@
 #include "cli/auto_cache.h"
 #include "cli/commands.h"
 #include "cli/layer_figures.h"
-#include "cli/output_file.h"
 #include "cli/replay_plot.h"
 #include "cli/size.h"
+#include "holdfast/output_file.h"
 #include "holdfast/plan.h"
 #include "holdfast/replay.h"
 

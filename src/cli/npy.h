@@ -6,7 +6,7 @@
 #include <memory>
 #include <string>
 
-#include "cli/output_file.h"
+#include "holdfast/output_file.h"
 #include "holdfast/status.h"
 
 namespace holdfast::cli {

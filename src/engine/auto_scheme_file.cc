@@ -1,10 +1,6 @@
 // Choices on disk: JSON that a person can read, checked as if anybody had written it.
-#include <cerrno>
 #include <cmath>
-#include <cstdio>
-#include <cstring>
 #include <filesystem>
-#include <fstream>
 #include <string>
 #include <utility>
 
@@ -14,6 +10,7 @@
 #include "engine/model_fingerprint.h"
 #include "holdfast/auto_scheme.h"
 #include "holdfast/model_store.h"
+#include "holdfast/output_file.h"
 #include "models/json_reader.h"
 
 namespace holdfast {
@@ -184,16 +181,10 @@ json EntryOf(const AutoKey& key, const AutoScheme& scheme) {
 }
 
 Status WriteWhole(const std::string& text, const std::string& path) {
-  const auto failed = [&] { return IoError("write cache choices: " + path + ": " + std::strerror(errno)); };
-  const std::string partial = path + ".partial";
-  std::ofstream out(partial, std::ios::binary | std::ios::trunc);
-  if (!out) return failed();
-  out << text;
-  out.close();
-  if (out && std::rename(partial.c_str(), path.c_str()) == 0) return OkStatus();
-  const Status status = failed();
-  std::remove(partial.c_str());
-  return status;
+  OutputFile file(path);
+  HF_RETURN_IF_ERROR(file.Check());
+  file.stream() << text;
+  return file.Finish();
 }
 
 }  // namespace

@@ -1,9 +1,5 @@
 #include "engine/center_store.h"
 
-#include <cerrno>
-#include <cstdio>
-#include <cstring>
-#include <fstream>
 #include <utility>
 
 #include "base/mapped_file.h"
@@ -22,8 +18,16 @@ Result<CenterStore*> StoreOf(const Engine& engine) {
   return &core->centers();
 }
 
-Status WriteFailed(const std::string& path) {
-  return IoError("write centres: " + path + ": " + std::strerror(errno));
+Result<std::vector<std::byte>> Encoded(const Engine& engine, const KvCenters& centers) {
+  HF_ASSIGN_OR_RETURN(CenterStore * store, StoreOf(engine));
+  return store->Encode(centers);
+}
+
+Status WriteBytes(const std::vector<std::byte>& bytes, OutputFile& file) {
+  HF_RETURN_IF_ERROR(file.Check());
+  file.stream().write(reinterpret_cast<const char*>(bytes.data()),
+                      static_cast<std::streamsize>(bytes.size()));
+  return file.Finish();
 }
 
 }  // namespace
@@ -34,9 +38,15 @@ std::string DefaultCenterPath(const std::string& model_path) {
   return model_path + ".centers";
 }
 
+Status WriteCenters(const Engine& engine, const KvCenters& centers, OutputFile& file) {
+  HF_ASSIGN_OR_RETURN(const std::vector<std::byte> bytes, Encoded(engine, centers));
+  return WriteBytes(bytes, file);
+}
+
 Status WriteCenters(const Engine& engine, const KvCenters& centers, const std::string& path) {
-  HF_ASSIGN_OR_RETURN(CenterStore * store, StoreOf(engine));
-  return store->Write(centers, path);
+  HF_ASSIGN_OR_RETURN(const std::vector<std::byte> bytes, Encoded(engine, centers));
+  OutputFile file(path);
+  return WriteBytes(bytes, file);
 }
 
 Result<KvCenters> ReadCenters(const Engine& engine, const std::string& path) {
@@ -65,19 +75,10 @@ Result<KvCenters> CenterStore::Read(const std::string& path) {
   return DecodeCenters(file->bytes(), *identity, path);
 }
 
-Status CenterStore::Write(const KvCenters& centers, const std::string& path) {
+Result<std::vector<std::byte>> CenterStore::Encode(const KvCenters& centers) {
   HF_RETURN_IF_ERROR(CheckCenters(identity_, centers));
   HF_ASSIGN_OR_RETURN(const CenterIdentity* identity, Identity());
-  const std::vector<std::byte> bytes = EncodeCenters(*identity, centers);
-  const std::string partial = path + ".partial";
-  std::ofstream out(partial, std::ios::binary | std::ios::trunc);
-  if (!out) return WriteFailed(path);
-  out.write(reinterpret_cast<const char*>(bytes.data()), static_cast<std::streamsize>(bytes.size()));
-  out.close();
-  if (out && std::rename(partial.c_str(), path.c_str()) == 0) return OkStatus();
-  const Status failed = WriteFailed(path);
-  std::remove(partial.c_str());
-  return failed;
+  return EncodeCenters(*identity, centers);
 }
 
 Result<std::shared_ptr<const KvCenters>> CenterStore::Load(const std::string& path) {

@@ -1,6 +1,7 @@
 // The centres of one model: found, read once, and put into its caches' configurations.
 #pragma once
 
+#include <cstddef>
 #include <filesystem>
 #include <map>
 #include <memory>
@@ -26,7 +27,8 @@ class CenterStore {
   Status Apply(const CacheOptions& options, CacheConfig& config);
 
   Result<KvCenters> Read(const std::string& path);
-  Status Write(const KvCenters& centers, const std::string& path);
+  // The bytes of a file of them. Error kInvalidArgument: centres of another shape.
+  Result<std::vector<std::byte>> Encode(const KvCenters& centers);
 
  private:
   struct Loaded {

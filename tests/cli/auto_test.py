@@ -88,6 +88,14 @@ class Auto(unittest.TestCase):
         self.assertFalse(self.kept.exists())
         self.assertIn("from " + self.env["HOLDFAST_MODELS_DIR"], self.generate("auto:kld=0.01").stderr)
 
+    def test_a_link_to_where_choices_are_kept_stays_a_link(self):
+        elsewhere = self.folder / "elsewhere.json"
+        self.kept.symlink_to(elsewhere)
+        self.assertIn("kept in " + str(self.kept), self.generate("auto:kld=5").stderr)
+        self.assertTrue(self.kept.is_symlink())
+        self.assertEqual(len(json.loads(elsewhere.read_text())["schemes"]), 1)
+        self.assertIn("from " + str(self.kept), self.generate("auto:kld=5").stderr)
+
     def test_what_is_wrong_is_refused_by_name(self):
         base = ["generate", "-m", self.model, "--tokens", "3", "--kv-cache"]
         for spec in ("auto", "auto:", "auto:kld=", "auto:kld=0", "auto:kld=-1", "auto:kld=x", "auto:kld=nan",

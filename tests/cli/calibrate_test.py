@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """Transforms as a user meets them: calibrate, --kv-center, --kv-rotate, and what of them is refused."""
 import json
+import os
 import pathlib
 import shutil
 import subprocess
@@ -75,6 +76,28 @@ class Transforms(unittest.TestCase):
         for report in (plain, centred, rotated):
             self.assertEqual(report["cells"][0]["bytes_per_token"], plain["cells"][0]["bytes_per_token"])
             self.assertLess(report["cells"][0]["kld_mean"], 0.01)
+
+    def test_it_replaces_a_file_but_writes_into_what_is_none(self):
+        calibrate = ["calibrate", "-m", self.model, "-f", self.text, "--context", 64, "-o"]
+        plain, pipe, link = self.folder / "plain", self.folder / "pipe", self.folder / "link"
+        os.mkfifo(pipe)
+        os.symlink("linked", link)
+        plain.write_text("old")
+        run_json(*calibrate, plain)
+        reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)  # a few kilobytes: they fit the pipe
+        run_json(*calibrate, pipe)
+        self.assertEqual(os.read(reader, 1 << 16), plain.read_bytes())
+        os.close(reader)
+        self.assertTrue(pipe.is_fifo(), "a pipe or device is not replaced by a file")
+        run_json(*calibrate, link)
+        self.assertTrue(link.is_symlink())
+        self.assertEqual((self.folder / "linked").read_bytes(), plain.read_bytes())
+        self.assertEqual(sorted(os.listdir(self.folder)), ["link", "linked", "model.gguf", "pipe", "plain", "text.txt"])
+
+    def test_where_it_cannot_write_is_said_before_the_work(self):
+        # 0 tokens are an error of the calibration itself, which would come first.
+        (self.folder / "empty").write_text("")
+        self.check(1, ["calibrate", "-m", self.model, "-f", self.folder / "empty", "-o", "/no/such/folder/x"], "/no/such/folder/x")
 
     def test_what_cannot_be_is_refused(self):
         generate = ["generate", "-m", self.model, "--tokens", "1,2,3", "-n", "1"]
