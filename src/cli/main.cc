@@ -8,6 +8,7 @@
 #include <string>
 
 #include "cli/commands.h"
+#include "cli/parsing.h"
 
 namespace {
 
@@ -21,20 +22,6 @@ std::string OneLine(std::string text) {
     if (control) c = c == '\n' || c == '\r' || c == '\t' ? ' ' : '?';
   }
   return text;
-}
-
-// An option whose value is empty is a script's unset variable more often than a wish: it is not taken for an
-// option that was left out. A text may be empty.
-void RefuseEmptyValues(CLI::App& app) {
-  for (CLI::Option* option : app.get_options()) {
-    if (option->get_items_expected_min() == 0 || option->check_lname("prompt") ||
-        option->check_lname("system"))
-      continue;
-    option->check([](const std::string& value) {
-      return std::string(value.empty() ? "the value is empty, at least one character is required" : "");
-    });
-  }
-  for (CLI::App* command : app.get_subcommands([](CLI::App*) { return true; })) RefuseEmptyValues(*command);
 }
 
 // Output that was lost (a full disk, a closed descriptor) is an error, even where everything before it went
@@ -77,13 +64,13 @@ int main(int argc, char** argv) {
   AddReplay(program, action);
   AddModels(program, action);
   AddServe(program, action);
-  RefuseEmptyValues(program);
+  AddRulesOfValues(program);
   try {
-    program.parse(argc, argv);
+    program.parse(ArgumentsOf(program, argc, argv));
   } catch (const CLI::ParseError& e) {
     if (e.get_exit_code() == 0) return program.exit(e);  // --help, --version
     std::string what = e.what();
-    if (program.get_subcommands().empty() && argc > 1 && argv[1][0] != '-') {
+    if (argc > 1 && argv[1][0] != '-' && !IsCommand(program, argv[1])) {
       what = "unknown command '" + std::string(argv[1]) + "'";
     }
     std::fprintf(stderr, "holdfast: command line: %s (see holdfast --help)\n", OneLine(what).c_str());

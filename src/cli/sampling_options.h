@@ -1,27 +1,12 @@
 // Sampling options of generate and chat, with llama.cpp's names and defaults.
 #pragma once
 
-#include <cerrno>
-#include <cmath>
-#include <cstdlib>
 #include <random>
 
 #include "cli/options.h"
+#include "cli/parsing.h"
 
 namespace holdfast::cli {
-
-// CLI::Range lets pass what compares as neither too small nor too large (NaN), and what its conversion has
-// cut to the nearest integer that fits.
-inline std::string CheckNumber(const std::string& text) {
-  if (std::isnan(std::strtod(text.c_str(), nullptr))) return "Value " + text + " is not a number";
-  return "";
-}
-inline std::string CheckFitsInt64(const std::string& text) {
-  errno = 0;
-  static_cast<void>(std::strtoll(text.c_str(), nullptr, 0));
-  if (errno == ERANGE) return "Value " + text + " must be at most " + std::to_string(INT64_MAX);
-  return "";
-}
 
 struct GenerationOptions {
   int64_t max_tokens = -1;
@@ -34,29 +19,24 @@ struct GenerationOptions {
     app.add_option("-n,--max-tokens", max_tokens, "tokens to generate; -1: until an end")
         ->check(CLI::Range(int64_t{-1}, int64_t{1} << 40));
     app.add_option("--temp", sampling.temperature, "temperature; 0: greedy")
-        ->check(CheckNumber)
         ->check(CLI::Range(0.0f, 1e6f))
         ->capture_default_str();
     app.add_option("--top-k", sampling.top_k, "keep the K likeliest tokens; 0: all")
         ->check(CLI::Range(0, 1 << 30))
         ->capture_default_str();
     app.add_option("--top-p", sampling.top_p, "keep the fewest tokens that reach this probability; 1: all")
-        ->check(CheckNumber)
-        ->check(CLI::Range(1e-9f, 1.0f))
+        ->check(RangeOf(1e-9f, 1.0f))
         ->capture_default_str();
     app.add_option("--min-p", sampling.min_p, "drop tokens this much less likely than the likeliest; 0: none")
-        ->check(CheckNumber)
         ->check(CLI::Range(0.0f, 1.0f))
         ->capture_default_str();
     app.add_option("--repeat-penalty", sampling.repeat_penalty, "penalty of repeated tokens; 1: none")
-        ->check(CheckNumber)
-        ->check(CLI::Range(1e-6f, 1e6f))
+        ->check(RangeOf(1e-6f, 1e6f))
         ->capture_default_str();
     app.add_option("--repeat-last-n", sampling.repeat_last_n, "tokens that the penalty looks at; -1: all")
         ->check(CLI::Range(-1, 1 << 30))
         ->capture_default_str();
     app.add_option("-s,--seed", seed, "random seed; -1: another one each time")
-        ->check(CheckFitsInt64)
         ->check(CLI::Range(int64_t{-1}, INT64_MAX));
     app.add_option("--stop", stop, "end before this text; may be given several times");
     app.add_flag("--ignore-eos", ignore_eos, "go on after an end token");

@@ -75,6 +75,34 @@ class ExitCodes(unittest.TestCase):
             self.check(2, ["generate", "-m", MODEL, option, ""], option.strip("-")[0], "empty")
         self.check(2, ["inspect", "-m", MODEL, "--tokens", "1", "--logits", ""], "--logits", "empty")
 
+    def test_an_empty_value_does_not_take_the_next_argument_for_its_own(self):
+        generate = ["generate", "-m", MODEL, "--tokens", "1"]
+        for option in ("--stop", "--kv-cache", "--kv-block-tokens", "--json"):
+            self.check(2, [*generate, option + "=", "-n", "2"], option, "the value is empty")
+        with tempfile.TemporaryDirectory() as folder:
+            done = subprocess.run([PROGRAM, "inspect", "-m", MODEL, "--tokens", "1", "--logits=", "--json"], cwd=folder,
+                                  capture_output=True, text=True, timeout=120)
+            self.assertEqual(done.returncode, 2, done.stderr)
+            self.assertEqual(os.listdir(folder), [])
+        self.check(2, ["generate", "-m", MODEL, "--no-such-option=", "x"], "--no-such-option=")
+        base = ["tokenize", "-m", MODEL]
+        self.assertEqual(run_json(*base, "--prompt=", "--no-special")["tokens"], [])
+        for text in ("--stop=", "a="):  # a value of its own, whatever it looks like
+            for option in (["-p", text], ["--prompt", text], ["--prompt=" + text]):
+                ids = run_json(*base, "--no-special", *option)["tokens"]
+                self.assertEqual(run_json(*base, "--decode=" + ",".join(map(str, ids)))["text"], text, option)
+        chat = run_json("chat", "-m", MODEL, "-n", "1", "--temp", "0", "--system=", stdin="hello\n")
+        self.assertEqual(len(chat["turns"]), 1)
+
+    def test_numbers_are_decimal_and_are_numbers(self):
+        self.assertEqual(run_json("inspect", "-m", MODEL, "-c", "010")["max_context"], 10)
+        self.assertEqual(run_json("inspect", "-m", MODEL, "-c", "0099")["max_context"], 99)
+        self.check(2, ["generate", "-m", MODEL, "--tokens", "1", "-n", "-0099"], "-99")
+        self.check(2, ["generate", "-m", MODEL, "--tokens", "1", "--kv-sparse-v", "nan"], "--kv-sparse-v", "nan")
+        self.check(2, ["serve", "-m", MODEL, "--drain", "nan"], "--drain", "nan")
+        self.check(2, ["bench", "serve", "--url", "http://127.0.0.1:1", "--rate", "nan"], "--rate", "nan")
+        self.check(2, ["bench", "serve", "--url", "http://127.0.0.1:1", "-s", str(1 << 64)], "--seed", str((1 << 64) - 1))
+
     def test_any_other_error_exits_1_and_names_value_and_limit(self):
         self.check(1, ["generate", "-m", "no/such/model", "-p", "x"], "no/such/model")
         self.check(1, ["generate", "-m", MODEL, "--tokens", "1,99999999"], "99999999")
