@@ -46,7 +46,10 @@ Result<std::vector<int32_t>> SampleCalibrationTokens(Engine& engine, const Cache
 // in all V. The sum over sides of the product of the two predicts a scheme (divergences this small are nearly additive:
 // they are the squares of small independent errors). Steps to a cheaper codec, least divergence a byte first, lead from
 // f16 everywhere to 2 bits everywhere; the choice is the furthest point of that path, found by bisection, that measures
-// at most 0.9 * kld on the held-out text. The same arguments give the same choice, and a larger kld never more bytes.
+// at most 0.65 * kld on the held-out text. The same arguments give the same choice, and a larger kld never more bytes.
+//
+// The reference attends every row and page: where base leaves some out, that counts against the target, and a target that
+// f16 itself does not meet so is refused.
 //
 // base: everything but codecs; its own protection stays if it has one, otherwise the first 4 rows are protected where
 // that measures better. Chunks are no longer than base.max_context or the model's context. Time: 2 * layers + 22 runs of

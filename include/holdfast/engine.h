@@ -69,6 +69,11 @@ struct CacheOptions {
   std::string center_file;
 };
 
+// Whether any layer has an integer codec by these options, as far as they alone tell.
+bool HasIntegerCodec(const CacheOptions& options);
+// Where none has: the same without rotation and a file of centres, which would be refused: there is nothing to transform.
+CacheOptions WithoutIdleTransforms(CacheOptions options);
+
 // Added to a token's logit: -100 bans it, 100 makes it the only choice.
 struct LogitBias {
   int32_t token = 0;  // of the vocabulary

@@ -1,5 +1,6 @@
 // Choices on disk: JSON that a person can read, checked as if anybody had written it.
 #include <cmath>
+#include <cstdio>
 #include <filesystem>
 #include <string>
 #include <utility>
@@ -187,6 +188,15 @@ Status WriteWhole(const std::string& text, const std::string& path) {
   return file.Finish();
 }
 
+// Nine digits: another threshold is another choice.
+std::string SparseCondition(const CacheOptions& base) {
+  if (base.sparse_v <= 0.0f && base.sparse_pages == 0) return " sparse_v=0.000000";
+  char text[96];
+  std::snprintf(text, sizeof text, " sparse_v=%.9g sparse_pages=%lld reference=dense",
+                static_cast<double>(base.sparse_v), static_cast<long long>(base.sparse_pages));
+  return text;
+}
+
 }  // namespace
 
 Result<AutoKey> MakeAutoKey(const Engine& engine, std::span<const int32_t> calibration_tokens,
@@ -207,8 +217,7 @@ Result<AutoKey> MakeAutoKey(const Engine& engine, std::span<const int32_t> calib
   c += " window=" + std::to_string(base.window_tokens) + "+" + std::to_string(base.sink_tokens);
   c += " protect=" + std::to_string(base.protect_layers) + "," + std::to_string(protection.sink_tokens) +
        "," + std::to_string(protection.recent_tokens) + "," + KvSpecName(protection.codecs);
-  c += " sparse_v=" + std::to_string(base.sparse_v);
-  if (base.sparse_pages > 0) c += " sparse_pages=" + std::to_string(base.sparse_pages);
+  c += SparseCondition(base);
   return AutoKey{options.kld, std::move(c)};
 }
 

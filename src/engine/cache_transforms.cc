@@ -45,6 +45,20 @@ Result<KvRotate> ParseKvRotate(std::string_view name) {
   return InvalidArgument("rotate: '" + std::string(name) + "' is unknown, expected one of auto, on, off");
 }
 
+bool HasIntegerCodec(const CacheOptions& options) {
+  return IsInteger(options.k_codec) || IsInteger(options.v_codec) ||
+         std::any_of(options.layers.begin(), options.layers.end(), [](const LayerScheme& layer) {
+           return IsInteger(layer.codecs.k) || IsInteger(layer.codecs.v);
+         });
+}
+
+CacheOptions WithoutIdleTransforms(CacheOptions options) {
+  if (HasIntegerCodec(options)) return options;
+  if (options.rotate == KvRotate::kOn) options.rotate = KvRotate::kAuto;
+  options.center_file.clear();
+  return options;
+}
+
 bool HasIntegerCodec(const LayerConfig& layer) {
   return IsInteger(layer.k_codec) || (HasValueSide(layer) && IsInteger(layer.v_codec));
 }

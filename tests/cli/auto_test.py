@@ -105,6 +105,7 @@ class Auto(unittest.TestCase):
         self.refused(2, base + ["auto:kld=1", "--kv-layers", "0=int8"], "--kv-layers")
         self.refused(2, ["plan", "-m", self.model, "--kv-cache", "auto:kld=1"], "auto:kld=1", "inspect")
         self.refused(1, base + ["auto:kld=1", "--kv-auto-text", "/nonexistent"], "/nonexistent")
+        self.refused(1, base + ["auto:kld=1e-9", "-c", "128", "--kv-sparse-v", "0.1"], "sparse_v", "all rows")
         short = self.folder / "short.txt"
         short.write_text("too short")
         self.refused(1, base + ["auto:kld=1", "-c", "128", "--kv-auto-text", str(short)], "tokens", "256")
