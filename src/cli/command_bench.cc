@@ -19,7 +19,7 @@ Status RunAppend(const BenchOptions& b) {
   auto rows = ParseNumbers("--rows", b.rows.empty() ? "512,1024,4096,32768" : b.rows);
   if (!rows.ok()) return rows.status();
   auto cells = BenchAppend(*rows);
-  if (!cells.ok()) return cells.status();
+  if (!cells.ok()) return RefusedOption(cells.status(), "bench append");
   Json json = Json::array();
   for (const AppendCell& c : *cells) {
     json.push_back({{"rows", c.rows}, {"ours_ns", c.ours_ns}, {"concatenate_ns", c.concatenate_ns}});
@@ -84,7 +84,7 @@ Status RunAttention(const BenchOptions& b) {
   auto options = AttentionOptions(b);
   if (!options.ok()) return options.status();
   auto bench = BenchAttention(*options);
-  if (!bench.ok()) return bench.status();
+  if (!bench.ok()) return RefusedOption(bench.status(), "bench attention");
   Json cells = Json::array();
   if (!b.common.json) {
     std::printf("plain read loop %.1f GB/s\n%-6s %-10s %7s %5s %8s %10s %8s %8s %8s", bench->read_gb_per_s,
@@ -119,7 +119,7 @@ Status RunDecode(const BenchOptions& b) {
   const auto cache = b.common.CacheFor(**engine);
   if (!cache.ok()) return cache.status();
   auto cells = BenchDecode(**engine, *cache, *depths, *prompts, b.decode_tokens, b.common.batch_tokens);
-  if (!cells.ok()) return cells.status();
+  if (!cells.ok()) return RefusedOption(cells.status(), "bench decode");
   Json json = Json::array();
   for (const DecodeCell& c : *cells) {
     json.push_back({{"kind", c.prefill ? "prefill" : "decode"},
@@ -166,6 +166,7 @@ void AddBench(CLI::App& program, Action& action) {
 
   CLI::App* decode = bench->add_subcommand("decode", "prefill and decode of a model in tokens/s");
   b->common.AddModel(*decode);
+  b->common.AddBatch(*decode);
   b->common.AddCache(*decode);
   b->common.AddJson(*decode);
   decode->add_option("--depths", b->depths, "tokens in the cache when decoding")->capture_default_str();

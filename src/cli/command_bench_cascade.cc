@@ -23,6 +23,7 @@ Result<CascadeBenchOptions> Parse(const CascadeOptions& c) {
     if (!codec.ok()) return WrongCommandLine("--codecs: " + codec.status().message());
     options.codecs.push_back(*codec);
   }
+  if (options.codecs.empty()) return WrongCommandLine("--codecs: the list is empty");
   auto heads = ParseHeads(c.heads);
   if (!heads.ok()) return heads.status();
   options.q_heads = heads->first;
@@ -40,7 +41,7 @@ Status RunCascade(const CascadeOptions& c) {
   auto options = Parse(c);
   if (!options.ok()) return options.status();
   auto cells = BenchCascade(*options);
-  if (!cells.ok()) return cells.status();
+  if (!cells.ok()) return RefusedOption(cells.status(), "bench cascade");
   Json json = Json::array();
   if (!c.common.json) {
     std::printf("%-8s %8s %8s %8s %12s %12s %8s\n", "codec", "members", "shared", "own", "cascade us",

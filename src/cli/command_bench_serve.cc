@@ -70,12 +70,7 @@ Status Run(const BenchServe& b) {
     load.progress = [&bar](int64_t done, int64_t total) { bar.Show(done, total); };
     figures = RunLoad(load);
   }
-  if (!figures.ok()) {
-    // An option that the library refuses; a line of a trace is not one.
-    const bool is_option = figures.status().code() == StatusCode::kInvalidArgument &&
-                           figures.status().message().starts_with("bench serve: ");
-    return is_option ? WrongCommandLine(figures.status().message()) : figures.status();
-  }
+  if (!figures.ok()) return RefusedOption(figures.status(), "bench serve");
   if (b.json) {
     std::printf("%s\n", ToJsonText(LoadJson(*figures)).c_str());
   } else {
@@ -109,19 +104,20 @@ void AddBenchServe(CLI::App& bench, Action& action) {
   b->requests =
       app->add_option("--requests", load.requests, "requests in all; default 24, or all of a trace");
   b->requests->check(count(1));
-  app->add_option("--prompt-tokens", load.prompt_tokens, "tokens of a prompt, about")
-      ->check(count(1))
-      ->capture_default_str();
-  app->add_option("--shared-tokens", load.shared_tokens,
-                  "of those, the first so many are the same in every prompt")
-      ->check(count(0))
-      ->capture_default_str();
+  auto* prompt_tokens = app->add_option("--prompt-tokens", load.prompt_tokens, "tokens of a prompt, about")
+                            ->check(count(1))
+                            ->capture_default_str();
+  auto* shared_tokens = app->add_option("--shared-tokens", load.shared_tokens,
+                                        "of those, the first so many are the same in every prompt")
+                            ->check(count(0))
+                            ->capture_default_str();
   b->output_tokens =
       app->add_option("-n,--max-tokens", load.output_tokens, "tokens of an answer; of a trace: at most");
   b->output_tokens->check(count(1))->capture_default_str();
   auto* trace =
       app->add_option("--trace", load.trace_path, "lengths, arrivals and shared blocks of a Mooncake trace");
-  trace->excludes(rate)->excludes(app->get_option("--clients"));
+  for (CLI::Option* not_of_a_trace : {rate, app->get_option("--clients"), prompt_tokens, shared_tokens})
+    trace->excludes(not_of_a_trace);
   app->add_option("--trace-speed", load.trace_speed, "2: arrivals twice as fast as in the trace")
       ->check(CLI::PositiveNumber)
       ->needs(trace)

@@ -107,6 +107,7 @@ void AddChat(CLI::App& program, Action& action) {
   auto c = std::make_shared<Chat>();
   CLI::App* app = program.add_subcommand("chat", "a conversation; each line of standard input is a turn");
   c->common.AddModel(*app);
+  c->common.AddBatch(*app);
   c->common.AddCache(*app);
   c->common.AddTwoPhase(*app);
   c->common.AddJson(*app);

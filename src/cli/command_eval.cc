@@ -1,4 +1,5 @@
 // eval: what cache schemes cost on the user's own text, and whether they still find a needle in it.
+#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <optional>
@@ -17,7 +18,7 @@ struct Eval {
   CommonOptions common;
   std::string file, schemes = "f16", svg, depths = "0,0.25,0.5,0.75,1";
   int64_t context = 512, chunks = 0;
-  bool exact = false, needle = false;
+  bool exact = false, needle = false, has_context = false;
 };
 
 struct Schemes {
@@ -26,27 +27,46 @@ struct Schemes {
   std::vector<std::optional<AutoScheme>> chosen;  // of those that are `auto`, once the model is there
 };
 
-Result<Schemes> ParseSchemes(const Eval& e, const CacheOptions& base) {
+// The first that is `auto`, else empty.
+std::string AutoOf(const Schemes& schemes) {
+  const auto found = std::find_if(schemes.names.begin(), schemes.names.end(), IsAutoCache);
+  return found == schemes.names.end() ? "" : *found;
+}
+
+Result<Schemes> ParseSchemes(const Eval& e) {
   Schemes schemes;
   for (const std::string& spec : SplitList(e.schemes)) {
+    CacheOptions options;
     if (IsAutoCache(spec)) {
       if (const auto kld = ParseAutoCache(spec); !kld.ok()) return kld.status();
-      if (!base.layers.empty()) return WrongCommandLine("--kv-layers does not go with --kv-cache " + spec);
-      schemes.names.push_back(spec);
-      schemes.options.push_back(base);
-      continue;
+    } else {
+      auto codecs = ParseKvCache(spec);
+      if (!codecs.ok()) return codecs.status();
+      options.k_codec = codecs->k;
+      options.v_codec = codecs->v;
     }
-    auto codecs = ParseKvCache(spec);
-    if (!codecs.ok()) return codecs.status();
-    CacheOptions options = base;
-    options.k_codec = codecs->k;
-    options.v_codec = codecs->v;
     schemes.names.push_back(spec);
     schemes.options.push_back(options);
   }
   if (schemes.names.empty()) return WrongCommandLine("--kv-cache: the list is empty");
   schemes.chosen.resize(schemes.names.size());
   return schemes;
+}
+
+// Rotation and centring are of the integer codecs among the schemes; where there is none, asking for them is refused.
+void SetShape(const CacheOptions& base, Schemes& schemes) {
+  bool transforms = !AutoOf(schemes).empty();
+  for (CacheOptions& options : schemes.options) {
+    const KvSpec codecs{options.k_codec, options.v_codec};
+    options = base;
+    options.k_codec = codecs.k;
+    options.v_codec = codecs.v;
+    transforms = transforms || HasIntegerCodec(options);
+  }
+  if (!transforms) return;
+  for (size_t i = 0; i < schemes.names.size(); ++i) {
+    if (!IsAutoCache(schemes.names[i])) schemes.options[i] = WithoutIdleTransforms(schemes.options[i]);
+  }
 }
 
 Status ChooseAutoSchemes(const Eval& e, Engine& engine, Schemes& schemes) {
@@ -85,6 +105,13 @@ void PrintQuality(const std::string& name, const SchemeQuality& q) {
               static_cast<long long>(q.bytes_per_token), q.decode_tokens_per_s);
 }
 
+// As it was written: 0.0001, not the float's 9.9999997e-05.
+double AsWritten(float value) {
+  char text[32];
+  std::snprintf(text, sizeof text, "%.7g", static_cast<double>(value));
+  return std::strtod(text, nullptr);
+}
+
 void PrintReport(const Eval& e, const Schemes& schemes, const QualityReport& report) {
   if (e.common.json) {
     Json cells = Json::array();
@@ -98,6 +125,7 @@ void PrintReport(const Eval& e, const Schemes& schemes, const QualityReport& rep
     const Json json{{"context", e.context},
                     {"exact", e.exact},
                     {"kv_layers", e.common.kv_layers},
+                    {"sparse_v", AsWritten(e.common.sparse_v)},
                     {"sparse_pages", e.common.sparse_pages},
                     {"reference", QualityJson("f16", report.reference)},
                     {"cells", cells}};
@@ -146,6 +174,7 @@ Status RunQuality(const Eval& e, Engine& engine, const std::string& text, const 
   reference.layers.clear();
   reference.rotate = KvRotate::kAuto;  // what is asked for the schemes; f16 takes none
   reference.center_file.clear();
+  reference.sparse_v = 0.0f;
   reference.sparse_pages = 0;
   auto report = MeasureQuality(engine, *tokens, reference, schemes.options, how);
   if (!report.ok()) return report.status();
@@ -201,12 +230,17 @@ Status RunNeedle(const Eval& e, Engine& engine, const std::string& filler, const
 }
 
 Status Run(const Eval& e) {
-  auto base = e.common.Cache();
-  if (!base.ok()) return base.status();
-  auto schemes = ParseSchemes(e, *base);
+  auto schemes = ParseSchemes(e);
   if (!schemes.ok()) return schemes.status();
+  auto base = e.common.Shape(AutoOf(*schemes));
+  if (!base.ok()) return base.status();
+  SetShape(*base, *schemes);
   auto depths = ParseDepths(e.depths);
   if (!depths.ok()) return depths.status();
+  if (e.needle && e.has_context && e.common.max_context > 0) {
+    return WrongCommandLine("--needle takes one context: --context is " + std::to_string(e.context) +
+                            ", -c is " + std::to_string(e.common.max_context));
+  }
   if (e.file.empty() && !e.needle) return WrongCommandLine("-f TEXT is required, except with --needle");
   std::string text;
   if (!e.file.empty()) {
@@ -229,11 +263,12 @@ void AddEval(CLI::App& program, Action& action) {
   e->common.AddModel(*app);
   e->common.AddJson(*app);
   app->add_option("-f,--file", e->file, "the text; with --needle the filler, which may be left out");
-  app->add_option("--context", e->context, "tokens a chunk")
-      ->check(CLI::Range(int64_t{4}, int64_t{1} << 30))
-      ->capture_default_str();
+  auto* context = app->add_option("--context", e->context, "tokens a chunk; with --needle the same as -c")
+                      ->check(CLI::Range(int64_t{4}, int64_t{1} << 30))
+                      ->capture_default_str();
   auto* chunks = app->add_option("--chunks", e->chunks, "chunks from the start; 0: all")
                      ->check(CLI::Range(int64_t{0}, int64_t{1} << 40));
+  e->common.AddBatch(*app);
   e->common.AddShape(*app);
   e->common.AddLayers(*app);
   app->add_option("--kv-cache", e->schemes, "schemes, separated by commas: f16,int8,f16:int8,auto:kld=0.01")
@@ -248,7 +283,10 @@ void AddEval(CLI::App& program, Action& action) {
   app->add_option("--depths", e->depths, "where in the context: 0 is its start, 1 its end")
       ->needs(needle)
       ->capture_default_str();
-  app->callback([e, &action] { action = [e] { return Run(*e); }; });
+  app->callback([e, context, &action] {
+    e->has_context = context->count() > 0;
+    action = [e] { return Run(*e); };
+  });
 }
 
 }  // namespace holdfast::cli

@@ -77,6 +77,7 @@ void AddGenerate(CLI::App& program, Action& action) {
   auto g = std::make_shared<Generate>();
   CLI::App* app = program.add_subcommand("generate", "continue a prompt");
   g->common.AddModel(*app);
+  g->common.AddBatch(*app);
   g->common.AddCache(*app);
   g->common.AddTwoPhase(*app);
   g->common.AddJson(*app);

@@ -136,6 +136,9 @@ Status Evaluate(const Inspect& in, Engine& engine, const CacheOptions& cache, Js
 
 Status Run(const Inspect& in) {
   if (const auto wrong = in.common.Cache(); !wrong.ok()) return wrong.status();
+  const bool evaluates = !in.logits_path.empty() || in.layer_trace;
+  if (!evaluates && (in.prompt.has_text || !in.prompt.file.empty() || !in.prompt.ids.empty()))
+    return WrongCommandLine("-p, -f and --tokens need --logits or --layer-trace");
   auto engine = in.common.Load();
   if (!engine.ok()) return engine.status();
   const auto cache = in.common.CacheFor(**engine);
@@ -144,7 +147,6 @@ Status Run(const Inspect& in) {
   if (!config.ok()) return config.status();
   auto json = ModelJson(**engine, *config);
   if (!json.ok()) return json.status();
-  const bool evaluates = !in.logits_path.empty() || in.layer_trace;
   if (evaluates) {
     if (Status s = Evaluate(in, **engine, *cache, *json); !s.ok()) return s;
   }
@@ -166,6 +168,7 @@ void AddInspect(CLI::App& program, Action& action) {
   CLI::App* app =
       program.add_subcommand("inspect", "architecture, cache layers and bytes; logits of given tokens");
   in->common.AddModel(*app);
+  in->common.AddBatch(*app);
   in->common.AddCache(*app);
   in->common.AddJson(*app);
   in->prompt.Add(*app, true);

@@ -130,9 +130,16 @@ void AddReplay(CLI::App& program, Action& action) {
   app->add_option("--bytes-per-token", r->bytes_per_token, "bytes of a token, without a model")
       ->check(CLI::Range(int64_t{1}, int64_t{1} << 32))
       ->excludes(model);
+  const std::vector<CLI::Option*> own = app->get_options();
   r->common.AddCache(*app);
+  auto* block_tokens = app->get_option("--kv-block-tokens");
+  for (CLI::Option* option : app->get_options()) {
+    const bool of_model = option != block_tokens && std::find(own.begin(), own.end(), option) == own.end();
+    if (of_model) option->needs(model);  // without one they would change nothing
+  }
   app->add_option("--block-tokens", r->common.block_tokens, "as --kv-block-tokens")
-      ->check(CLI::IsMember({16, 32, 64, 128, 256}));
+      ->check(CLI::IsMember({16, 32, 64, 128, 256}))
+      ->excludes(block_tokens);
   r->common.AddJson(*app);
   app->add_option("--svg", r->svg, "write a plot of the hit rate against the budget to this file");
   app->callback([r, &action] { action = [r] { return Run(*r); }; });

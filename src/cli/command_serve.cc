@@ -132,7 +132,10 @@ void PrintFigures(const ServingEngine& serving, const Server& server, bool json)
 }
 
 Status Run(Serve s) {
-  if (const auto wrong = s.common.Cache(); !wrong.ok()) return wrong.status();
+  const auto asked = s.common.Cache();
+  if (!asked.ok()) return asked.status();
+  if (asked->storage != StorageId::kPaged)
+    return WrongCommandLine("--kv-storage " + s.common.storage + ": requests share blocks, must be paged");
   if (Status status = Resolve(&s); !status.ok()) return status;
   RaiseDescriptorLimit();
   auto engine = s.common.Load();
@@ -140,7 +143,6 @@ Status Run(Serve s) {
   auto cache = s.common.CacheFor(**engine);
   if (!cache.ok()) return cache.status();
   s.serving.cache = std::move(*cache);
-  s.serving.cache.storage = StorageId::kPaged;
   auto serving = ServingEngine::Create(**engine, s.serving);
   if (!serving.ok()) return serving.status();
   auto server = Server::Create(**serving, s.server);
@@ -201,7 +203,9 @@ void AddServerOptions(CLI::App& app, Serve& s) {
 void AddServe(CLI::App& program, Action& action) {
   auto s = std::make_shared<Serve>();
   CLI::App* app = program.add_subcommand("serve", "answer OpenAI's API over HTTP");
+  s->common.storage = "paged";
   s->common.AddModel(*app);
+  s->common.AddBatch(*app);
   s->common.AddCache(*app);
   s->common.AddJson(*app);
   AddServerOptions(*app, *s);

@@ -14,7 +14,7 @@ struct Tokenize {
 };
 
 Status Decode(const Tokenize& t, const Engine& engine) {
-  auto ids = ParseIds(t.decode);
+  auto ids = ParseIds("--decode", t.decode);
   if (!ids.ok()) return ids.status();
   auto text = engine.Detokenize(*ids);
   if (!text.ok()) return text.status();
@@ -60,11 +60,11 @@ void AddTokenize(CLI::App& program, Action& action) {
   t->common.AddModel(*app);
   t->common.AddJson(*app);
   t->prompt.Add(*app, false);
-  app->add_option("--decode", t->decode, "ids to text: 1,2,3 or @FILE")
-      ->excludes("--prompt")
-      ->excludes("--file");
   app->add_flag("--no-special", t->no_special, "leave out the model's own BOS/EOS");
   app->add_flag("--parse-special", t->parse_special, "read special tokens' text as those tokens");
+  auto* decode = app->add_option("--decode", t->decode, "ids to text: 1,2,3 or @FILE");
+  for (const char* of_text : {"--prompt", "--file", "--no-special", "--parse-special"})
+    decode->excludes(of_text);
   app->callback([t, &action] { action = [t] { return Run(*t); }; });
 }
 

@@ -11,6 +11,14 @@ namespace {
 
 constexpr const char* kWrong = "command line: ";
 
+std::string CheckSparsePages(const std::string& text) {
+  int64_t pages = 0;
+  const bool number = CLI::detail::lexical_cast(text, pages);
+  if (number && (pages == 0 || (pages >= kMinSparsePages && pages <= kMaxSparsePages))) return "";
+  return "Value " + text + " must be 0 or in [" + std::to_string(kMinSparsePages) + ", " +
+         std::to_string(kMaxSparsePages) + "]";
+}
+
 }  // namespace
 
 Status WrongCommandLine(std::string message) {
@@ -18,6 +26,12 @@ Status WrongCommandLine(std::string message) {
 }
 bool IsWrongCommandLine(const Status& status) {
   return status.message().starts_with(kWrong);
+}
+
+Status RefusedOption(const Status& status, const std::string& operation) {
+  const bool is_option =
+      status.code() == StatusCode::kInvalidArgument && status.message().starts_with(operation + ": ");
+  return is_option ? WrongCommandLine(status.message()) : status;
 }
 
 void CommonOptions::AddModel(CLI::App& app) {
@@ -33,21 +47,27 @@ void CommonOptions::AddJson(CLI::App& app) {
   app.add_flag("--json", json, "one JSON object on standard output and nothing else there");
 }
 
-void CommonOptions::AddShape(CLI::App& app) {
-  const auto positive = CLI::Range(int64_t{1}, int64_t{1} << 40);
-  const auto count = CLI::Range(int64_t{0}, int64_t{1} << 40);
-  app.add_option("-c,--max-context", max_context, "positions a sequence may hold; default: the model's")
-      ->check(positive);
+void CommonOptions::AddBatch(CLI::App& app) {
   app.add_option("-b,--batch", batch_tokens, "prefill chunk in tokens")
       ->check(CLI::Range(1, 1 << 20))
       ->capture_default_str();
+}
+
+void CommonOptions::AddShape(CLI::App& app) {
+  const auto positive = CLI::Range(int64_t{1}, kMaxContextTokens);
+  const auto count = CLI::Range(int64_t{0}, kMaxContextTokens);
+  app.add_option("-c,--max-context", max_context, "positions a sequence may hold; default: the model's")
+      ->check(positive);
   app.add_option("--kv-storage", storage, "contiguous or paged")->capture_default_str();
-  app.add_option("--kv-block-tokens", block_tokens, "tokens a block of paged storage: 16, 32, 64, 128 or 256")
+  app.add_option("--kv-block-tokens", block_tokens, "tokens a block of paged storage")
+      ->check(CLI::IsMember({16, 32, 64, 128, 256}))
       ->capture_default_str();
   app.add_option("--kv-window-size", window_tokens,
                  "turn full layers into windows of this many tokens; 0: leave them")
       ->check(count);
-  app.add_option("--kv-window-keep", sink_tokens, "first tokens that such a window keeps")->check(count);
+  app.add_option("--kv-window-keep", sink_tokens,
+                 "first tokens that such a window keeps, with --kv-window-size")
+      ->check(count);
   app.add_option("--kv-protect-sinks", protect_sinks, "keep the first N rows f16 where a layer is quantised")
       ->check(count);
   app.add_option("--kv-recent", recent_tokens,
@@ -74,7 +94,8 @@ void CommonOptions::AddSparsePages(CLI::App& app) {
                  "a token visits at most this many pages of 16 rows in each layer that sees all positions "
                  "(windows are "
                  "as ever): the first, the last 4, and those whose keys promise most; 0: all, exact")
-      ->check(CLI::Range(int64_t{0}, kMaxSparsePages));
+      ->check(CheckSparsePages,
+              "0 or in [" + std::to_string(kMinSparsePages) + " - " + std::to_string(kMaxSparsePages) + "]");
 }
 
 void CommonOptions::AddLayers(CLI::App& app) {
@@ -106,29 +127,16 @@ Result<KvSpec> ParseKvCache(const std::string& spec) {
   return parsed;
 }
 
-Result<CacheOptions> CommonOptions::Cache() const {
+Result<CacheOptions> CommonOptions::Shape(const std::string& auto_cache) const {
+  if (!auto_text.empty() && auto_cache.empty())
+    return WrongCommandLine("--kv-auto-text " + auto_text + ": there is no --kv-cache auto:kld=X to choose");
+  if (sink_tokens > 0 && window_tokens == 0) {
+    return WrongCommandLine("--kv-window-keep " + std::to_string(sink_tokens) +
+                            " needs a window: --kv-window-size is 0, must be at least 1");
+  }
   CacheOptions options;
-  const bool is_auto = IsAutoCache(kv_cache);
-  if (is_auto) {
-    const auto kld = ParseAutoCache(kv_cache);
-    if (!kld.ok()) return kld.status();
-    if (!kv_layers.empty()) return WrongCommandLine("--kv-layers does not go with --kv-cache " + kv_cache);
-  }
-  if (!kv_cache.empty() && !is_auto) {
-    const auto codecs = ParseKvCache(kv_cache);
-    if (!codecs.ok()) return codecs.status();
-    options.k_codec = codecs->k;
-    options.v_codec = codecs->v;
-  }
-  for (const auto& [text, codec, name] : {std::tuple(&type_k, &options.k_codec, "--cache-type-k"),
-                                          std::tuple(&type_v, &options.v_codec, "--cache-type-v")}) {
-    if (text->empty()) continue;
-    const auto parsed = ParseCodecSpec(*text);
-    if (!parsed.ok())
-      return WrongCommandLine(std::string(name) + " " + *text + ": " + parsed.status().message());
-    *codec = *parsed;
-  }
   if (!kv_layers.empty()) {
+    if (!auto_cache.empty()) return WrongCommandLine("--kv-layers does not go with --kv-cache " + auto_cache);
     auto schemes = ParseLayerSchemes(kv_layers);
     if (!schemes.ok())
       return WrongCommandLine("--kv-layers " + kv_layers + ": " + schemes.status().message());
@@ -154,6 +162,34 @@ Result<CacheOptions> CommonOptions::Cache() const {
   options.max_context = max_context;
   options.window_tokens = window_tokens;
   options.sink_tokens = sink_tokens;
+  return options;
+}
+
+Result<CacheOptions> CommonOptions::Cache() const {
+  const bool is_auto = IsAutoCache(kv_cache);
+  if (is_auto) {
+    if (const auto kld = ParseAutoCache(kv_cache); !kld.ok()) return kld.status();
+  }
+  auto options = Shape(is_auto ? kv_cache : "");
+  if (!options.ok()) return options;
+  if (!kv_cache.empty() && !is_auto) {
+    const auto codecs = ParseKvCache(kv_cache);
+    if (!codecs.ok()) return codecs.status();
+    options->k_codec = codecs->k;
+    options->v_codec = codecs->v;
+  }
+  for (const auto& [text, codec, name] : {std::tuple(&type_k, &options->k_codec, "--cache-type-k"),
+                                          std::tuple(&type_v, &options->v_codec, "--cache-type-v")}) {
+    if (text->empty()) continue;
+    const auto parsed = ParseCodecSpec(*text);
+    if (!parsed.ok())
+      return WrongCommandLine(std::string(name) + " " + *text + ": " + parsed.status().message());
+    *codec = *parsed;
+  }
+  if (two_phase && !is_auto && !HasIntegerCodec(*options)) {
+    return WrongCommandLine("--kv-two-phase: no layer has an integer codec, K:V is " +
+                            KvSpecName({options->k_codec, options->v_codec}));
+  }
   return options;
 }
 
@@ -196,7 +232,7 @@ Result<std::string> PromptOptions::Text() const {
 
 Result<std::vector<int32_t>> PromptOptions::Tokens(const Engine& engine,
                                                    const TokenizeOptions& options) const {
-  if (!ids.empty()) return ParseIds(ids);
+  if (!ids.empty()) return ParseIds("--tokens", ids);
   if (!has_text && file.empty())
     return WrongCommandLine("one of -p TEXT, -f FILE or --tokens IDS is required");
   auto prompt = Text();
@@ -257,19 +293,19 @@ Result<std::vector<int64_t>> ParseNumbers(const std::string& option, const std::
   return numbers;
 }
 
-Result<std::vector<int32_t>> ParseIds(const std::string& text) {
+Result<std::vector<int32_t>> ParseIds(const std::string& option, const std::string& text) {
   std::string list = text;
   if (text.starts_with("@")) {
     auto content = ReadFile(text.substr(1));
     if (!content.ok()) return content.status();
     list = std::move(*content);
   }
-  auto numbers = ParseNumbers("--tokens", list);
+  auto numbers = ParseNumbers(option, list);
   if (!numbers.ok()) return numbers.status();
   std::vector<int32_t> ids;
   for (const int64_t n : *numbers) {
     if (n < 0 || n > INT32_MAX)
-      return WrongCommandLine("--tokens: " + std::to_string(n) + " is not a token id");
+      return WrongCommandLine(option + ": " + std::to_string(n) + " is not a token id");
     ids.push_back(static_cast<int32_t>(n));
   }
   return ids;

@@ -37,15 +37,18 @@ struct CommonOptions {
   bool two_phase = false;
 
   void AddModel(CLI::App& app);  // -m -t
-  void AddShape(CLI::App& app);  // -c -b and what --kv-* says but for codecs
+  void AddBatch(CLI::App& app);  // -b
+  void AddShape(CLI::App& app);  // -c and what --kv-* says but for codecs
   void AddSparsePages(CLI::App& app);
   void AddLayers(CLI::App& app);    // codecs of some layers
-  void AddCache(CLI::App& app);     // those and the codecs
+  void AddCache(CLI::App& app);     // shape, layers and the codecs
   void AddTwoPhase(CLI::App& app);  // for commands that generate
   void AddJson(CLI::App& app);
 
   // Errors: kInvalidArgument, naming the option; that is a wrong command line (exit 2). With `auto` codecs are f16 yet.
   Result<CacheOptions> Cache() const;
+  // What AddShape and AddLayers say. auto_cache: `auto:kld=X` where codecs are chosen so, else empty.
+  Result<CacheOptions> Shape(const std::string& auto_cache) const;
   // Those of Cache with the codecs that `auto` chooses for this model, which may take minutes the first time.
   Result<CacheOptions> CacheFor(Engine& engine) const;
   // Loads the model with a progress bar on a terminal.
@@ -68,7 +71,7 @@ struct PromptOptions {
 };
 
 // `1,2,3` or `@FILE`, ids separated by commas or white space.
-Result<std::vector<int32_t>> ParseIds(const std::string& text);
+Result<std::vector<int32_t>> ParseIds(const std::string& option, const std::string& text);
 Result<std::vector<int64_t>> ParseNumbers(const std::string& option, const std::string& text);
 // `Q/KV`, query heads and KV heads, each in [1, 4096].
 Result<std::pair<int, int>> ParseHeads(const std::string& text);
@@ -78,6 +81,8 @@ Result<std::string> ReadFile(const std::string& path);
 // A wrong value of an option: main turns it into exit code 2.
 Status WrongCommandLine(std::string message);
 bool IsWrongCommandLine(const Status& status);
+// The same where the library itself refused an option of this operation, which its message then begins with.
+Status RefusedOption(const Status& status, const std::string& operation);
 
 // JSON text of bytes that may not be UTF-8: invalid sequences become U+FFFD.
 std::string ToJsonText(const Json& value);

@@ -154,6 +154,8 @@ class BenchServe(unittest.TestCase):
         self.check(2, "--clients", "--rate", "5", "--clients", "3")
         self.check(2, "--trace", "--trace-speed", "2")
         self.check(2, "--trace", "--trace", "x", "--rate", "2")
+        self.check(2, "--prompt-tokens", "--trace", "x", "--prompt-tokens", "9")
+        self.check(2, "--shared-tokens", "--trace", "x", "--shared-tokens", "9")
         self.check(2, "--shared-tokens", "--prompt-tokens", "10", "--shared-tokens", "11")
         self.check(2, "url 'ftp://x'", url="ftp://x")
         self.check(1, "/no/such/file", "--trace", "/no/such/file")

@@ -4,6 +4,7 @@ import json
 import math
 import os
 import pathlib
+import shutil
 import tempfile
 import unittest
 import xml.etree.ElementTree as ElementTree
@@ -80,8 +81,25 @@ class Eval(Case):
             self.assertEqual([c[k] for c in again["cells"] for k in keys], [c[k] for c in out["cells"] for k in keys], more)
         enough = run_json(*base, "--kv-sparse-pages", "18")
         self.assertEqual([c[k] for c in enough["cells"] for k in keys], [c[k] for c in dense["cells"] for k in keys])
-        self.refused(1, [*base, "--kv-sparse-pages", "7"], "sparse_pages is 7", "[8, 65536]")
         self.refused(1, [*base, "--kv-sparse-pages", "8", "--kv-window-size", "64"], "every layer is a window")
+
+    def test_rows_left_out_are_compared_with_every_row(self):
+        dense, sparse = run_json(*self.base, "f16"), run_json(*self.base, "f16", "--kv-sparse-v", "0.1")
+        self.assertEqual((dense["sparse_v"], sparse["sparse_v"]), (0, 0.1))
+        self.assertEqual(sparse["reference"]["nll"], dense["reference"]["nll"])
+        self.assertGreater(sparse["cells"][0]["kld_mean"], 0)
+
+    def test_float_schemes_are_measured_without_the_transforms_of_the_others(self):
+        plain = run_json(*self.base, "f16:bf16,int8")
+        centers = os.path.join(self.folder.name, "centers")
+        run_json("calibrate", "-m", MODEL, "-f", self.text, "-o", centers)
+        for more in (["--kv-rotate", "on"], ["--kv-center", centers]):
+            out = run_json(*self.base, "f16:bf16,int8", *more)
+            self.assertEqual(out["cells"][0]["nll"], plain["cells"][0]["nll"], more)
+            self.assertNotEqual(out["cells"][1]["nll"], plain["cells"][1]["nll"], more)
+            run_json("eval", "-m", MODEL, "--needle", "-c", "256", "--depths", "0", "--kv-cache", "f16,int8", *more)
+        self.refused(1, [*self.base, "f16,bf16", "--kv-rotate", "on"], "rotate is on", "integer codec")
+        self.refused(1, [*self.base, "f16,bf16", "--kv-center", centers], "center_file", "integer codec")
 
     def test_the_figures_are_the_same_for_any_batch_and_threads(self):
         keys = ("nll", "kld_mean", "kld_p99", "kld_max", "same_top")
@@ -125,6 +143,8 @@ class Eval(Case):
         self.refused(2, [*self.base, "f16", "--kv-layers", "0=q9"], "--kv-layers", "q9")
         self.refused(1, [*self.base, "f16", "--kv-layers", "90=int8"], "90")
         self.refused(2, [*self.base, "f16", "--depths", "0.5"], "--needle")
+        self.refused(2, [*self.base, "f16", "--kv-auto-text", self.text], "--kv-auto-text", "auto:kld=X")
+        self.refused(2, [*self.base, "f16", "--svg=", "--json"], "--svg", "the value is empty")
         self.refused(1, [*self.base[:-5], "--context", "32000", "--kv-cache", "f16"], "32000")
 
 
@@ -151,6 +171,9 @@ class Needle(Case):
         self.refused(2, [*self.BASE[:-1], "0,1.5", "-c", "256"], "1.5")
         self.refused(2, [*self.BASE[:-1], "0,x", "-c", "256"], "'x'")
         self.refused(1, [*self.BASE, "-c", "20"], "20")
+        self.refused(2, [*self.BASE, "-c", "256", "--context", "512"], "--context is 512", "-c is 256")
+        same = run_json(*self.BASE, "--context", "256")["needles"]
+        self.assertEqual(same, run_json(*self.BASE, "-c", "256")["needles"])
 
 
 class Plan(Case):
@@ -164,6 +187,21 @@ class Plan(Case):
         self.assertEqual(plan["context"], 128)
         done = run("plan", "-m", GEMMA, *more)
         self.assertIn(f"{plan['bytes_per_token']} bytes a token", done.stdout)
+
+    def test_centres_are_what_inspect_says(self):
+        with tempfile.TemporaryDirectory() as folder:
+            model, text = shutil.copy(MODEL, folder + "/model.gguf"), folder + "/text.txt"
+            pathlib.Path(text).write_text(TEXT)
+            run_json("calibrate", "-m", model, "-f", text)
+            for cache in ("int8", "f16"):
+                more = ["-m", model, "--kv-cache", cache]
+                self.assertEqual(run_json("plan", *more)["layers"], run_json("inspect", *more)["layers"])
+            self.assertTrue(run_json("plan", "-m", model, "--kv-cache", "int8")["layers"][0]["k_center"])
+            for more in (["--kv-cache", "int8", "--kv-center", "/nonexistent"], ["--kv-cache", "int8", "--kv-center", text],
+                         ["--kv-center", text]):
+                self.assertEqual(run("plan", "-m", model, *more).stderr, run("inspect", "-m", model, *more).stderr)
+                self.refused(1, ["plan", "-m", model, *more], more[-1])
+            self.refused(1, ["plan", "--config", FOLDER + "/config.json", "--kv-cache", "int8", "--kv-center", text], text, "weights")
 
     def test_a_config_alone_is_enough(self):
         with tempfile.TemporaryDirectory() as folder:

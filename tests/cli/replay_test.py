@@ -61,6 +61,20 @@ class Replay(unittest.TestCase):
         self.assertEqual(len([e for e in root if e.tag.endswith("path")]), 1)
         self.assertTrue(circles[0][0].text.startswith("600 tokens: "), circles[0][0].text)
 
+    def test_no_more_of_a_block_is_a_hit_than_was_stored(self):
+        self.trace.write_text(line(300, [1]) + line(512, [1]) + line(1000, [1, 2]))
+        (cell,) = run_json("replay", str(self.trace), "--budgets", "0")["cells"]
+        self.assertEqual((cell["hit_tokens"], cell["peak_tokens"]), (300 + 512, 1000))
+
+    def test_options_of_a_models_cache_need_the_model(self):
+        base = [str(self.trace), "--budgets", "0"]
+        for option in (["--kv-cache", "q9"], ["--kv-cache", "int8"], ["-c", "128"], ["--kv-layers", "0=int8"]):
+            self.refused(2, [*base, *option], option[0].strip("-"), "--model")
+        self.refused(2, [*base, "-m", MODEL, "--kv-cache", "q9"], "q9")
+        self.refused(2, [*base, "-b", "16"], "-b")
+        self.refused(2, [*base, "--block-tokens", "16", "--kv-block-tokens", "32"], "block-tokens", "excludes")
+        self.assertEqual(run_json("replay", *base, "--kv-block-tokens", "16")["block_tokens"], 16)
+
     def test_what_is_wrong_is_named(self):
         trace = str(self.trace)
         self.refused(2, [trace], "--budgets")
