@@ -1,5 +1,5 @@
 // plan: what a model's cache takes, layer by layer, and the longest context that a budget holds; no weight is
-// read.
+// loaded.
 #include <cstdio>
 
 #include "cli/auto_cache.h"

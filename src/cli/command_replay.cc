@@ -126,7 +126,7 @@ void AddReplay(CLI::App& program, Action& action) {
                   "tokens that stay stored, 65536,1048576,0 (0: no limit), or sizes as 2GiB")
       ->required();
   auto* model = app->add_option("-m,--model", r->common.model,
-                                "the model whose cache a token's bytes are taken from; no weight is read");
+                                "the model whose cache a token's bytes are taken from; no weight is loaded");
   app->add_option("--bytes-per-token", r->bytes_per_token, "bytes of a token, without a model")
       ->check(CLI::Range(int64_t{1}, int64_t{1} << 32))
       ->excludes(model);

@@ -181,10 +181,11 @@ void AddServerOptions(CLI::App& app, Serve& s) {
       ->check(CLI::Range(0.0, 1e9));
   app.add_option("--cascade", s.cascade, "score blocks that requests share once: auto or off")
       ->capture_default_str();
-  app.add_option(
-      "--api-key", s.server.api_keys,
-      "a key that clients must send, each a tenant of its own; may be given several times, the first is the "
-      "operator's");
+  app.add_option("--api-key", s.server.api_keys,
+                 "a key that clients must send, each a tenant of its own; may be given several times, the "
+                 "first is the "
+                 "operator's")
+      ->allow_extra_args(false);
   app.add_option("--api-key-file", s.key_file, "a file of such keys, one a line");
   app.add_option("--alias", s.alias, "the model's name in the API; default: the last part of -m");
   app.add_option("--max-connections", s.server.max_connections, "connections at a time; more wait")

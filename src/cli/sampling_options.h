@@ -38,7 +38,8 @@ struct GenerationOptions {
         ->capture_default_str();
     app.add_option("-s,--seed", seed, "random seed; -1: another one each time")
         ->check(CLI::Range(int64_t{-1}, INT64_MAX));
-    app.add_option("--stop", stop, "end before this text; may be given several times");
+    app.add_option("--stop", stop, "end before this text; may be given several times")
+        ->allow_extra_args(false);  // one value each: what follows is not another
     app.add_flag("--ignore-eos", ignore_eos, "go on after an end token");
   }
 

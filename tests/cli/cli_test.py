@@ -85,6 +85,9 @@ class ExitCodes(unittest.TestCase):
             self.assertEqual(done.returncode, 2, done.stderr)
             self.assertEqual(os.listdir(folder), [])
         self.check(2, ["generate", "-m", MODEL, "--no-such-option=", "x"], "--no-such-option=")
+        self.check(2, [*generate, "--stop", "a", "b"], "b")
+        self.check(2, ["serve", "-m", MODEL, "--api-key", "a", "b"], "b")
+        self.assertEqual(run(*generate, "--stop", "a", "--stop", "b", "-n", "1").returncode, 0)
         base = ["tokenize", "-m", MODEL]
         self.assertEqual(run_json(*base, "--prompt=", "--no-special")["tokens"], [])
         for text in ("--stop=", "a="):  # a value of its own, whatever it looks like
