@@ -108,6 +108,10 @@ void AddPlan(CLI::App& program, Action& action) {
   auto* model = app->add_option("-m,--model", p->common.model,
                                 "a GGUF file, a Hugging Face folder, or a name that `holdfast models` lists");
   app->add_option("--config", p->config, "a config.json alone")->excludes(model);
+  // Scripts plan with the options that they generate with; no byte depends on these two.
+  app->add_option("-t,--threads", p->common.threads, "threads; 0: one a core; what is planned is the same")
+      ->check(CLI::Range(0, 256));
+  p->common.AddBatch(*app);
   p->common.AddCache(*app);
   p->common.AddJson(*app);
   app->add_option("--kv-cache-budget", p->budget,

@@ -133,7 +133,6 @@ class ExitCodes(unittest.TestCase):
         for codec in ([], ["--kv-cache", "f32:bf16"]):
             self.check(2, [*base, "--kv-two-phase", *codec], "--kv-two-phase", "integer codec")
         self.assertEqual(run(*base, "-n", "1", "--kv-two-phase", "--kv-layers", "0=int8").returncode, 0)
-        self.check(2, ["plan", "-m", MODEL, "-b", "16"], "-b")
         for more in ("--no-special", "--parse-special"):
             self.check(2, ["tokenize", "-m", MODEL, "--decode", "1", more], "--decode", more)
         self.check(2, ["tokenize", "-m", MODEL, "--decode", "abc"], "--decode", "'abc'")

@@ -212,6 +212,7 @@ class Plan(Case):
 
     def test_the_largest_context_of_a_budget(self):
         whole = run_json("plan", "-m", MODEL, "--kv-cache-budget", "1T")
+        self.assertEqual(run_json("plan", "-m", MODEL, "--kv-cache-budget", "1T", "-t", "1", "-b", "7"), whole)
         self.assertEqual((whole["largest_context"], whole["limited_by"]), (whole["context_length"], "context"))
         budget = whole["total_bytes"] - 1
         less = run_json("plan", "-m", MODEL, "--kv-cache-budget", str(budget))
