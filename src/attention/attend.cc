@@ -97,10 +97,10 @@ void AttentionRun::ChooseSharedPages(ThreadPool& pool) {
   pool.ParallelFor(static_cast<int64_t>(tasks.size()), run);
 }
 
-// Of a block that several tasks attend: what ChooseSharedPages chose.
-PageChoice AttentionRun::SharedChoice(const QueryBlock& block, int kv_head) const {
+// `pages` that a block's token has chosen.
+PageChoice AttentionRun::ChoiceOf(const QueryBlock& block, const int64_t* pages) const {
   const AttentionSequence& sequence = call_.sequences[static_cast<size_t>(block.sequence)];
-  return {.pages = state_.group_pages(block.group + kv_head),
+  return {.pages = pages,
           .count = call_.sparse_pages,
           .visible = GatheredRange(VisibleTo(sequence, block.token, false), call_.sparse_pages)};
 }
@@ -108,13 +108,10 @@ PageChoice AttentionRun::SharedChoice(const QueryBlock& block, int kv_head) cons
 PageChoice AttentionRun::ChoosePages(const QueryBlock& block, int kv_head,
                                      const ThreadScratch& scratch) const {
   const AttentionSequence& sequence = call_.sequences[static_cast<size_t>(block.sequence)];
-  const VisibleRange& visible = VisibleTo(sequence, block.token, false);
   const int64_t stride = PageChooser::Stride(state_.plan.seen_pages);
   chooser_.Bound(sequence, block.token, kv_head, 0, block.seen_pages, scratch.halves, scratch.bounds, stride);
-  chooser_.Choose(visible, scratch.bounds, stride, scratch.pages);
-  return {.pages = scratch.pages,
-          .count = call_.sparse_pages,
-          .visible = GatheredRange(visible, call_.sparse_pages)};
+  chooser_.Choose(VisibleTo(sequence, block.token, false), scratch.bounds, stride, scratch.pages);
+  return ChoiceOf(block, scratch.pages);
 }
 
 void AttentionRun::Run(ThreadPool& pool) {
@@ -145,7 +142,9 @@ ThreadScratch AttentionRun::ScratchOfHead(const QueryBlock& block, const Attenti
   scratch.reference += before;
   scratch.run_heads += before;
   scratch.run_o += before * o_stride_;
-  if (block.chooses() && block.group >= 0) scratch.choice = SharedChoice(block, kv_head);
+  if (block.chooses() && block.group >= 0) {  // ChooseSharedPages chose
+    scratch.choice = ChoiceOf(block, state_.group_pages(block.group + kv_head));
+  }
   return scratch;
 }
 

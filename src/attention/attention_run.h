@@ -70,7 +70,7 @@ class AttentionRun {
 
   void ChooseSharedPages(ThreadPool& pool);
   PageChoice ChoosePages(const QueryBlock& block, int kv_head, const ThreadScratch& scratch) const;
-  PageChoice SharedChoice(const QueryBlock& block, int kv_head) const;
+  PageChoice ChoiceOf(const QueryBlock& block, const int64_t* pages) const;
   void RunTask(const AttentionTask& task, ThreadScratch all);
   void PrepareTask(const QueryBlock& block, const AttentionTask& task, const ThreadScratch& all);
   void LeaveTask(const QueryBlock& block, const AttentionTask& task, const ThreadScratch& all);
