@@ -23,11 +23,6 @@ std::byte* Grow(std::vector<std::byte>& memory, int64_t bytes) {
   return static_cast<std::byte*>(std::align(kAlignment, static_cast<size_t>(bytes), start, space));
 }
 
-// Rows per task where a pass over the input is shared out, and the rows below which it is not worth waking
-// anyone.
-constexpr int64_t kRowsPerTask = 16;
-constexpr int64_t kInlineRows = 4;
-
 }  // namespace
 
 int SlotsOf(int64_t rows, int64_t first) {
@@ -48,6 +43,7 @@ void Activations::Set(const float* x, int64_t rows, int64_t cols, int64_t stride
   s.cols = cols;
   s.stride = stride;
   s.parts = 0;
+  s.aux_kinds = 0;
   s.grouped = false;
   s.slots = rows == 0 ? 0 : (s.groups() - 1) * kGroupRows + SlotsOf(rows, (s.groups() - 1) * kGroupRows);
   s.blocks = cols / kBlockInputs;
@@ -64,9 +60,10 @@ int64_t Activations::bytes() const {
                               state_->tile_memory.capacity());
 }
 
-void Activations::State::Quantize(int wanted, Isa isa, ThreadPool& pool) {
-  if (parts >= wanted || rows == 0) return;
-  parts = wanted;
+void Activations::State::Quantize(int wanted_parts, unsigned wanted_aux, Isa isa, ThreadPool& pool) {
+  if (rows == 0 || (parts >= wanted_parts && (aux_kinds & wanted_aux) == wanted_aux)) return;
+  parts = std::max(parts, wanted_parts);
+  aux_kinds |= wanted_aux;
   assert(cols % kBlockInputs == 0);
   const int64_t cells = slots * blocks;
   int64_t part_bytes = RoundUp(cells * kBlockInputs, kAlignment);
@@ -84,29 +81,27 @@ void Activations::State::Quantize(int wanted, Isa isa, ThreadPool& pool) {
     }
   }
   const QuantizeKernels& kernels = HOLDFAST_SELECT_KERNELS(isa, kQuantizeKernels);
-  const auto quantize_row = parts == 2 ? kernels.quantize_row_in_two_parts : kernels.quantize_row;
+  const auto quantize = parts == 2 ? kernels.quantize_group_in_two_parts : kernels.quantize_group;
   const auto quantize_group = [&](int64_t g, int) {
     QuantizeCall call;
+    call.x = x + g * kGroupRows * stride;
+    call.stride = stride;
     call.blocks = blocks;
     call.slots = SlotsOf(rows, g * kGroupRows);
+    call.rows = std::min<int64_t>(rows - g * kGroupRows, call.slots);
     const int64_t at = g * kGroupRows * blocks;
     call.codes = part[0].codes + at * kBlockInputs;
     call.scales = scales + at;
     if (parts == 2) call.fine_codes = part[1].codes + at * kBlockInputs;
     for (int kind = 0; kind < kAuxKinds; ++kind) {
+      if ((aux_kinds >> kind & 1) == 0) continue;
       const int64_t offset = at * 4 * AuxPerBlock(kind);
       call.aux[kind] = static_cast<std::byte*>(part[0].aux[kind]) + offset;
       if (parts == 2) call.fine_aux[kind] = static_cast<std::byte*>(part[1].aux[kind]) + offset;
     }
-    const auto here = static_cast<int>(std::min<int64_t>(rows - g * kGroupRows, call.slots));
-    for (call.slot = 0; call.slot < here; ++call.slot) {
-      call.x = x + (g * kGroupRows + call.slot) * stride;
-      quantize_row(call);
-    }
-    // Slots without a row repeat the last one: their results are never stored, only finite work.
-    for (; call.slot < call.slots; ++call.slot) quantize_row(call);
+    quantize(call);
   };
-  if (rows <= kInlineRows) {
+  if (groups() == 1) {  // less work than waking anyone
     quantize_group(0, 0);
   } else {
     pool.ParallelFor(groups(), quantize_group);

@@ -156,16 +156,18 @@ void MatMul(Activations& activations, std::span<const Product> products, Isa isa
   Activations::State& x = activations.state();
   if (x.rows == 0 || products.empty()) return;
   int parts = 0;
+  unsigned aux_kinds = 0;
   bool floating = false;
   for (const Product& p : products) {
     assert(p.weight->cols() == x.cols);
     if (p.weight->integer_activations()) {
       parts = std::max(parts, p.two_parts ? 2 : 1);
+      aux_kinds |= 1U << AuxOf(p.weight->state().format);
     } else {
       floating = true;
     }
   }
-  if (parts > 0) x.Quantize(parts, isa, pool);
+  if (parts > 0) x.Quantize(parts, aux_kinds, isa, pool);
   if (floating) x.GroupFloats(pool);
   const Kernels kernels{
       HOLDFAST_SELECT_KERNELS(isa, kIntegerKernels), HOLDFAST_SELECT_KERNELS(isa, kTwoPartKernels),

@@ -36,7 +36,8 @@ int SlotsOf(int64_t rows, int64_t first);
 struct Activations::State {
   const float* x = nullptr;
   int64_t rows = 0, cols = 0, stride = 0;
-  int parts = 0;  // in which x is quantised: 0 = not yet
+  int parts = 0;           // in which x is quantised: 0 = not yet
+  unsigned aux_kinds = 0;  // of which the numbers are there, a bit each
   bool grouped = false;
   std::vector<std::byte> memory;        // scales, then each part's codes and aux
   std::vector<std::byte> float_memory;  // floats regrouped
@@ -53,9 +54,10 @@ struct Activations::State {
   const float* floats = nullptr;
 
   int64_t groups() const { return (rows + kGroupRows - 1) / kGroupRows; }
-  // Prepare what integer products with input in `wanted` (1 or 2) parts read, and what float products read.
-  // Once per Set; the first part is the same bits whatever is wanted.
-  void Quantize(int wanted, Isa isa, ThreadPool& pool);
+  // Prepare what integer products with input in `wanted_parts` (1 or 2) and with the aux numbers of the kinds in
+  // `wanted_aux` (a bit each) read, and what float products read. Once per Set unless more is wanted; the first part
+  // is the same bits whatever is wanted.
+  void Quantize(int wanted_parts, unsigned wanted_aux, Isa isa, ThreadPool& pool);
   void GroupFloats(ThreadPool& pool);
   // Scratch of a matrix unit for each of `threads`, thread t's at t * TileScratchBytes(cols). Valid until the
   // next call.

@@ -45,20 +45,22 @@ struct FloatKernels {
   PanelKernel run[kPackedQ8_0][kSlotCounts];  // f32, f16, bf16
 };
 
-// Where one row of activations goes: slot `slot` of a group of `slots`.
+// One group of activations: x[rows][blocks * 32], `stride` floats apart, of which slots from `rows` on repeat the last
+// row: their results are never stored, only finite work.
 struct QuantizeCall {
-  const float* x = nullptr;  // [blocks * 32]
+  const float* x = nullptr;
+  int64_t rows = 0, stride = 0;
   int64_t blocks = 0;
-  int slots = 0, slot = 0;
-  int8_t* codes = nullptr;  // the group's
+  int slots = 0;
+  int8_t* codes = nullptr;
   float* scales = nullptr;
-  void* aux[kAuxKinds] = {};
-  int8_t* fine_codes = nullptr;  // written by quantize_row_in_two_parts only
+  void* aux[kAuxKinds] = {};     // null where not wanted
+  int8_t* fine_codes = nullptr;  // written by quantize_group_in_two_parts only
   void* fine_aux[kAuxKinds] = {};
 };
 struct QuantizeKernels {
-  void (*quantize_row)(const QuantizeCall&);
-  void (*quantize_row_in_two_parts)(const QuantizeCall&);
+  void (*quantize_group)(const QuantizeCall&);
+  void (*quantize_group_in_two_parts)(const QuantizeCall&);
 };
 
 }  // namespace holdfast

@@ -1,10 +1,18 @@
 // Rows of activations as int8 blocks of 32: code = round(x * 127 / absmax), scale = absmax / 127. In two
 // parts: what that rounding left, in steps of 1 / 254, as a second code.
+//
+// A cell is one block of one row. Cells lie in memory block by block and in a block row by row, so that eight that
+// follow each other have their numbers side by side, whichever rows and blocks they are: their maxima and sums are
+// found together, and one row's blocks fill a vector as well as eight rows' do.
+#include <cstring>
+
 #include "ops/kernels/matmul_kernels.h"
 #include "simd/vec.h"
 
 namespace holdfast::HOLDFAST_ISA_NS {
 namespace {
+
+constexpr int kCells = 8;  // that are computed together
 
 // Below this 127 / absmax overflows; such a block is zero to any product with 8-bit activations.
 constexpr float kSmallestAbsMax = 1e-36f;
@@ -15,70 +23,146 @@ HF_INLINE F32x16 Magnitude(F32x16 x) {
   return SelectLess(magnitude, infinity, magnitude, infinity);
 }
 
-// One part of a block's codes: where they and the numbers that go with them are written.
-struct Part {
-  explicit Part(int8_t* to, void* const* aux)
-      : codes(to),
-        sums(static_cast<float*>(aux[kAuxSum])),
-        minus8(static_cast<int32_t*>(aux[kAuxMinus8])),
-        minus16(static_cast<int32_t*>(aux[kAuxMinus16])),
-        minus128(static_cast<int32_t*>(aux[kAuxMinus128])),
-        halves(static_cast<int32_t*>(aux[kAuxMinus32Halves])) {}
+// The first `n` lanes.
+HF_INLINE void StoreCells(void* to, const void* lanes, int64_t n) {
+  if (n == kCells) {
+    std::memcpy(to, lanes, kCells * 4);
+  } else {
+    std::memcpy(to, lanes, static_cast<size_t>(n) * 4);
+  }
+}
+HF_INLINE void StoreCells(float* to, F32x16 v, int64_t n) {
+  alignas(64) float lanes[16];
+  Store(lanes, v);
+  StoreCells(to, lanes, n);
+}
 
-  // Block b of `slot`, of S; returns the sum of the codes.
-  int32_t Write(int64_t b, int64_t S, int64_t slot, I32x16 low, I32x16 high) const {
-    const int64_t at = b * S + slot;
-    StoreBytes(codes + at * kBlockInputs, low);
-    StoreBytes(codes + at * kBlockInputs + 16, high);
-    const auto low_sum = static_cast<int32_t>(HSum(ToF32(low)));  // exact: at most 16 * 127
-    const auto high_sum = static_cast<int32_t>(HSum(ToF32(high)));
-    const int32_t sum = low_sum + high_sum;
-    minus8[at] = -8 * sum;
-    minus16[at] = -16 * sum;
-    minus128[at] = -128 * sum;
-    halves[2 * b * S + slot] = -32 * low_sum;
-    halves[(2 * b + 1) * S + slot] = -32 * high_sum;
-    return sum;
+// One part of the codes: where they and the numbers that go with them are written.
+struct Part {
+  int8_t* codes;
+  void* const* aux;
+
+  void WriteCodes(int64_t cell, I32x16 low, I32x16 high) const {
+    StoreBytes(codes + cell * kBlockInputs, low);
+    StoreBytes(codes + cell * kBlockInputs + 16, high);
   }
 
-  int8_t* codes;
-  float* sums;
-  int32_t *minus8, *minus16, *minus128, *halves;
-};
+  // What is wanted of the numbers that are `factor` times a cell's sum of codes.
+  void WriteSums(AuxKind kind, int factor, int64_t cell, I32x16 sums, int64_t n) const {
+    if (aux[kind] == nullptr) return;
+    alignas(64) int32_t lanes[16];
+    IStore(lanes, IMul(sums, ISet(factor)));
+    StoreCells(static_cast<int32_t*>(aux[kind]) + cell, lanes, n);
+  }
 
-template <int parts>
-void QuantizeRow(const QuantizeCall& call) {
-  const int64_t S = call.slots;
-  const Part coarse(call.codes, call.aux), fine(call.fine_codes, call.fine_aux);
-  for (int64_t b = 0; b < call.blocks; ++b) {
-    const int64_t at = b * S + call.slot;
-    const F32x16 lower = Load(call.x + b * kBlockInputs), upper = Load(call.x + b * kBlockInputs + 16);
-    float absmax = HMax(Max(Magnitude(lower), Magnitude(upper)));
-    const bool usable = absmax >= kSmallestAbsMax && absmax < __builtin_inff();
-    // Infinity minus itself: a block that is not finite makes every product NaN, never silently 0.
-    if (!usable) absmax = absmax < kSmallestAbsMax ? 0.0f : absmax - absmax;
-    const F32x16 inverse = Set(usable ? 127.0f / absmax : 0.0f);
-    const F32x16 scaled_low = usable ? Mul(lower, inverse) : Zero();
-    const F32x16 scaled_high = usable ? Mul(upper, inverse) : Zero();
-    const I32x16 low = RoundToI32(scaled_low), high = RoundToI32(scaled_high);
-    const float scale = absmax / 127.0f;
-    call.scales[at] = scale;
-    const auto sum = static_cast<float>(coarse.Write(b, S, call.slot, low, high));
-    coarse.sums[at] = scale * sum;
-    if constexpr (parts == 2) {
-      // What rounding left, exact and at most a half.
-      const F32x16 steps = Set(254.0f);
-      const I32x16 fine_low = RoundToI32(Mul(Sub(scaled_low, ToF32(low)), steps));
-      const I32x16 fine_high = RoundToI32(Mul(Sub(scaled_high, ToF32(high)), steps));
-      const auto rest = static_cast<float>(fine.Write(b, S, call.slot, fine_low, fine_high));
-      fine.sums[at] = scale * (sum + rest * kFineStep);
+  // The halves of a block lie apart, all rows' first ones and then all rows' second ones.
+  void WriteHalves(int64_t cell, int S, I32x16 low, I32x16 high, int64_t n) const {
+    if (aux[kAuxMinus32Halves] == nullptr) return;
+    auto* to = static_cast<int32_t*>(aux[kAuxMinus32Halves]);
+    alignas(64) int32_t lanes[2][16];
+    IStore(lanes[0], IMul(low, ISet(-32)));
+    IStore(lanes[1], IMul(high, ISet(-32)));
+    for (int64_t i = 0; i < n; ++i) {
+      const int64_t block = (cell + i) / S, slot = (cell + i) % S;
+      to[2 * block * S + slot] = lanes[0][i];
+      to[(2 * block + 1) * S + slot] = lanes[1][i];
     }
   }
+
+  // low, high: the codes of each cell's halves, as floats. Returns each cell's sum, exact: at most 32 * 127.
+  F32x16 WriteAux(int64_t cell, int S, const F32x16 (&low)[kCells], const F32x16 (&high)[kCells],
+                  int64_t n) const {
+    const F32x16 low_sums = HSumEach(low), high_sums = HSumEach(high);
+    const F32x16 sums = Add(low_sums, high_sums);
+    const I32x16 whole = RoundToI32(sums);
+    WriteSums(kAuxMinus8, -8, cell, whole, n);
+    WriteSums(kAuxMinus16, -16, cell, whole, n);
+    WriteSums(kAuxMinus128, -128, cell, whole, n);
+    WriteHalves(cell, S, RoundToI32(low_sums), RoundToI32(high_sums), n);
+    return sums;
+  }
+};
+
+// absmax / 127 and its inverse for the maxima of cells. Infinity minus itself: a block that is not finite makes
+// every product NaN, never silently 0. Its inverse and that of a block too small to have one are 0.
+struct Scales {
+  explicit Scales(F32x16 absmax) {
+    const F32x16 infinity = Set(__builtin_inff()), smallest = Set(kSmallestAbsMax);
+    const F32x16 finite = SelectLess(absmax, infinity, absmax, Sub(infinity, infinity));
+    scale = Div(SelectLess(absmax, smallest, Zero(), finite), Set(127.0f));
+    const F32x16 usable = SelectLess(absmax, smallest, infinity, absmax);
+    Store(inverse, SelectLess(usable, infinity, Div(Set(127.0f), usable), Zero()));
+  }
+  F32x16 scale;
+  alignas(64) float inverse[16];
+};
+
+// Cells [cell, cell + n) of a group; the rest of eight repeat the last.
+template <int parts>
+HF_INLINE void QuantizeCells(const QuantizeCall& call, int64_t cell, int64_t n) {
+  const int S = call.slots;
+  F32x16 lower[kCells], upper[kCells], most[kCells];
+#pragma GCC unroll 8
+  for (int64_t i = 0; i < kCells; ++i) {
+    const int64_t own = cell + (i < n ? i : n - 1);
+    const int64_t slot = own & (S - 1);
+    const float* x = call.x + (slot < call.rows ? slot : call.rows - 1) * call.stride +
+                     (own >> __builtin_ctz(static_cast<unsigned>(S))) * kBlockInputs;
+    lower[i] = Load(x);
+    upper[i] = Load(x + 16);
+    most[i] = Max(Magnitude(lower[i]), Magnitude(upper[i]));
+  }
+  const Scales scales(HMaxEach(most));
+  StoreCells(call.scales + cell, scales.scale, n);
+  const Part coarse{call.codes, call.aux};
+#pragma GCC unroll 8
+  for (int64_t i = 0; i < kCells; ++i) {
+    const bool usable = scales.inverse[i] > 0;
+    const F32x16 inverse = Set(scales.inverse[i]);
+    lower[i] = usable ? Mul(lower[i], inverse) : Zero();
+    upper[i] = usable ? Mul(upper[i], inverse) : Zero();
+  }
+  F32x16 low[kCells], high[kCells];
+#pragma GCC unroll 8
+  for (int64_t i = 0; i < kCells; ++i) {
+    const I32x16 low_codes = RoundToI32(lower[i]), high_codes = RoundToI32(upper[i]);
+    if (i < n) coarse.WriteCodes(cell + i, low_codes, high_codes);
+    low[i] = ToF32(low_codes);
+    high[i] = ToF32(high_codes);
+  }
+  const F32x16 sums = coarse.WriteAux(cell, S, low, high, n);
+  auto* coarse_sums = static_cast<float*>(call.aux[kAuxSum]);
+  if (coarse_sums != nullptr) StoreCells(coarse_sums + cell, Mul(scales.scale, sums), n);
+  if constexpr (parts == 2) {
+    const Part fine{call.fine_codes, call.fine_aux};
+    const F32x16 steps = Set(254.0f);
+#pragma GCC unroll 8
+    for (int64_t i = 0; i < kCells; ++i) {
+      // What rounding left, exact and at most a half.
+      const I32x16 low_codes = RoundToI32(Mul(Sub(lower[i], low[i]), steps));
+      const I32x16 high_codes = RoundToI32(Mul(Sub(upper[i], high[i]), steps));
+      if (i < n) fine.WriteCodes(cell + i, low_codes, high_codes);
+      low[i] = ToF32(low_codes);
+      high[i] = ToF32(high_codes);
+    }
+    const F32x16 rest = fine.WriteAux(cell, S, low, high, n);
+    auto* both_sums = static_cast<float*>(call.fine_aux[kAuxSum]);
+    const F32x16 both = Add(sums, Mul(rest, Set(kFineStep)));
+    if (both_sums != nullptr) StoreCells(both_sums + cell, Mul(scales.scale, both), n);
+  }
+}
+
+template <int parts>
+void QuantizeGroup(const QuantizeCall& call) {
+  const int64_t cells = call.blocks * call.slots;
+  int64_t cell = 0;
+  for (; cell + kCells <= cells; cell += kCells) QuantizeCells<parts>(call, cell, kCells);
+  if (cell < cells) QuantizeCells<parts>(call, cell, cells - cell);
 }
 
 }  // namespace
 
 extern const QuantizeKernels kQuantizeKernels;
-const QuantizeKernels kQuantizeKernels = {&QuantizeRow<1>, &QuantizeRow<2>};
+const QuantizeKernels kQuantizeKernels = {&QuantizeGroup<1>, &QuantizeGroup<2>};
 
 }  // namespace holdfast::HOLDFAST_ISA_NS
