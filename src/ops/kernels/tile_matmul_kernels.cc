@@ -183,6 +183,67 @@ void RunGroup(const PanelCall& call, int64_t group, const OpenPanel (&panel)[kPa
   }
 }
 
+// Where the sums of a group and a pair of panels go: 16 rows by 32 outputs that lie side by side.
+struct OutputTile {
+  OutputTile(const PanelCall& c, int64_t first_row, int64_t first_panel)
+      : call(c),
+        row(first_row),
+        panel(first_panel),
+        rows(c.rows - first_row < kGroupRows ? c.rows - first_row : kGroupRows),
+        panels(c.panels - first_panel < kPair ? c.panels - first_panel : kPair),
+        last_outputs(first_panel + panels == c.panels ? c.last_outputs : kPanelOutputs) {}
+
+  // Far apart and, of a wide product, in no near cache: asked for while the dots are computed.
+  void Ask() const {
+    const float* out = call.out + row * call.out_stride + panel * kPanelOutputs;
+    const int64_t second = panels == kPair ? kPanelOutputs : 0;
+    for (int64_t r = 0; r < rows; ++r, out += call.out_stride) {
+      __builtin_prefetch(out, 1);
+      __builtin_prefetch(out + second, 1);
+    }
+  }
+
+  void Write(const Sums (&sums)[2]) const {
+    if (rows == kGroupRows && panels == kPair && last_outputs == kPanelOutputs) {
+      call.accumulate ? WriteWhole<true>(sums) : WriteWhole<false>(sums);
+      return;
+    }
+    for (int64_t p = 0; p < panels; ++p) {
+      const int n = p + 1 == panels ? last_outputs : kPanelOutputs;
+      for (int64_t r = 0; r < rows; ++r)
+        StoreOutputs(call, Sum(sums, p, r), row + r, (panel + p) * kPanelOutputs, n);
+    }
+  }
+
+  const PanelCall& call;
+  int64_t row, panel, rows, panels;
+  int last_outputs;
+
+ private:
+  static F32x16 Sum(const Sums (&sums)[2], int64_t p, int64_t r) {
+    return Load(sums[r / kHalfRows].at + (p * kHalfRows + r % kHalfRows) * kPanelOutputs);
+  }
+
+  // As StoreOutputs, with nothing left to decide for each row.
+  template <bool accumulate>
+  void WriteWhole(const Sums (&sums)[2]) const {
+    float* out = call.out + row * call.out_stride + panel * kPanelOutputs;
+    F32x16 bias[kPair];
+    for (int p = 0; p < kPair; ++p)
+      bias[p] = call.bias == nullptr ? Zero() : Load(call.bias + (panel + p) * kPanelOutputs);
+#pragma GCC unroll 16
+    for (int r = 0; r < kGroupRows; ++r, out += call.out_stride) {
+#pragma GCC unroll 2
+      for (int p = 0; p < kPair; ++p) {
+        F32x16 sum = Sum(sums, p, r);
+        if (call.bias != nullptr) sum = Add(sum, bias[p]);
+        if constexpr (accumulate) sum = Add(Load(out + p * kPanelOutputs), sum);
+        Store(out + p * kPanelOutputs, sum);
+      }
+    }
+  }
+};
+
 template <int format>
 void RunTiles(const PanelCall& call, std::byte* scratch) {
   const int64_t blocks = call.cols / kBlockInputs;
@@ -198,24 +259,11 @@ void RunTiles(const PanelCall& call, std::byte* scratch) {
       Open<format>(records, records + call.codes_offset, blocks, open[p]);
     }
     for (int64_t group = 0; group * kGroupRows < call.rows; ++group) {
-      const int64_t row = group * kGroupRows;
-      const int64_t rows = call.rows - row < kGroupRows ? call.rows - row : kGroupRows;
-      // Far apart and, of a wide product, in no near cache: asked for while the dots are computed.
-      for (int64_t r = 0; r < rows; ++r) {
-        const float* out = call.out + (row + r) * call.out_stride + panel * kPanelOutputs;
-        __builtin_prefetch(out, 1);
-        if (panel + 1 < call.panels) __builtin_prefetch(out + kPanelOutputs, 1);
-      }
+      const OutputTile out(call, group * kGroupRows, panel);
+      out.Ask();
       Sums sums[2];
       RunGroup<format>(call, group, open, sums);
-      for (int64_t p = panel; p < panel + kPair && p < call.panels; ++p) {
-        const int n = p + 1 == call.panels ? call.last_outputs : kPanelOutputs;
-        for (int64_t r = 0; r < rows; ++r) {
-          const float* sum =
-              sums[r / kHalfRows].at + ((p - panel) * kHalfRows + r % kHalfRows) * kPanelOutputs;
-          StoreOutputs(call, Load(sum), row + r, p * kPanelOutputs, n);
-        }
-      }
+      out.Write(sums);
     }
   }
   _tile_release();
