@@ -75,18 +75,19 @@ void RotateHalves(float* x, int64_t heads, int64_t head_dim, int64_t pairs, cons
 }
 
 // Plain loops: the compiler interleaves with the tier's own shuffles, and nothing is summed, so the bits are
-// the same.
+// the same. Both halves wait aside, or it would have to order its stores behind every load.
 void RotateInterleaved(float* x, int64_t heads, int64_t head_dim, int64_t pairs, const float* angles) {
   const float* __restrict cosine = angles;
   const float* __restrict sine = angles + pairs;
   for (int64_t h = 0; h < heads; ++h) {
     float* v = x + h * head_dim;
-    float second[kMostRotaryPairs];
+    alignas(64) float first[kMostRotaryPairs], second[kMostRotaryPairs];
     for (int64_t i = 0; i < pairs; ++i) {
       const float a = v[2 * i], b = v[2 * i + 1];
-      v[i] = a * cosine[i] - b * sine[i];  // was read already
+      first[i] = a * cosine[i] - b * sine[i];
       second[i] = b * cosine[i] + a * sine[i];
     }
+    __builtin_memcpy(v, first, static_cast<size_t>(pairs) * sizeof(float));
     __builtin_memcpy(v + pairs, second, static_cast<size_t>(pairs) * sizeof(float));
   }
 }
