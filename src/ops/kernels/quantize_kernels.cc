@@ -12,7 +12,8 @@
 namespace holdfast::HOLDFAST_ISA_NS {
 namespace {
 
-constexpr int kCells = 8;  // that are computed together
+constexpr int kCells = 8;        // that are computed together
+constexpr int kAheadBlocks = 4;  // of a row, that memory is asked for
 
 // Below this 127 / absmax overflows; such a block is zero to any product with 8-bit activations.
 constexpr float kSmallestAbsMax = 1e-36f;
@@ -108,6 +109,9 @@ HF_INLINE void QuantizeCells(const QuantizeCall& call, int64_t cell, int64_t n) 
     const int64_t slot = own & (S - 1);
     const float* x = call.x + (slot < call.rows ? slot : call.rows - 1) * call.stride +
                      (own >> __builtin_ctz(static_cast<unsigned>(S))) * kBlockInputs;
+    // Rows lie far apart, and too many of them at once for the processor to see each one's course.
+    Prefetch(x + kAheadBlocks * kBlockInputs);
+    Prefetch(x + kAheadBlocks * kBlockInputs + 16);
     lower[i] = Load(x);
     upper[i] = Load(x + 16);
     most[i] = Max(Magnitude(lower[i]), Magnitude(upper[i]));
