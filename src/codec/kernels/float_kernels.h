@@ -57,6 +57,35 @@ struct PlainFloats {
 
 }  // namespace
 
+// What is read after tiles [i, i + n), `bytes` from `offset` on of each tile, a line at a time: all at once would be more than
+// the processor can be waiting for.
+class Ahead {
+ public:
+  HF_MEMBER Ahead(const ChunkTiles& tiles, int i, int n, int offset, int bytes)
+      : tiles_(tiles), tile_(i), last_(i + n), offset_(offset), bytes_(bytes) {
+    Start();
+  }
+
+  HF_MEMBER void Line() {
+    if (at_ >= end_) return;
+    PrefetchFar(at_);
+    at_ += 64;
+    if (at_ >= end_ && ++tile_ < last_) Start();
+  }
+
+ private:
+  HF_MEMBER void Start() {
+    at_ = TileAhead(tiles_, tile_, kTilesAhead) + offset_;
+    end_ = at_ + bytes_;
+  }
+
+  const ChunkTiles& tiles_;
+  int tile_;
+  const int last_, offset_, bytes_;
+  const std::byte* at_;
+  const std::byte* end_;
+};
+
 template <typename Format>
 struct FloatKernels {
   using Element = typename Format::Element;
@@ -74,11 +103,12 @@ struct FloatKernels {
     __builtin_memcpy(prepared, query, static_cast<size_t>(format.dim) * 4);
   }
 
+  // ahead: the rows are in the first-level cache, and this is asked for beside them; or null.
   struct ScoreBlock {
     // Tiles [i, i + T) against Q queries of `stride` floats.
     template <int Q, int T>
     HF_INLINE void Tiles(const float* query, int64_t stride, int dim, const ChunkTiles& tiles, int i,
-                         bool ask_ahead, float* scores) {
+                         bool ask_ahead, Ahead* ahead, float* scores) {
       F32x16 sum[T][Q];
       const std::byte* tile[T];
       const std::byte* next[T];
@@ -92,6 +122,7 @@ struct FloatKernels {
       AskInOrder<T, true> ask(next, dim * kVectorBytes);
       for (int d = 0; d < dim; ++d) {
         if (ask_ahead && d % kDimsPerLine == 0) ask.Lines();
+        if (ahead != nullptr && d % 2 == 0) ahead->Line();
         F32x16 k[T];
 #pragma GCC unroll 16
         for (int t = 0; t < T; ++t) {
@@ -113,15 +144,15 @@ struct FloatKernels {
 
     template <int Q>
     HF_NOINLINE static void Run(int first, const float* queries, int64_t stride, int dim,
-                                const ChunkTiles* tiles, bool near, float* scores) {
+                                const ChunkTiles* tiles, Ahead* ahead, float* scores) {
       constexpr int kTiles = TilesFor(Q, kScoreAccumulators);
       const float* query = queries + first * stride;
       float* out = scores + first * kChunkRows;
-      const bool ask_ahead = first == 0 && !near;
+      const bool ask_ahead = first == 0 && ahead == nullptr;
       int i = tiles->begin;
       for (; i + kTiles <= tiles->end; i += kTiles)
-        Tiles<Q, kTiles>(query, stride, dim, *tiles, i, ask_ahead, out);
-      for (; i < tiles->end; ++i) Tiles<Q, 1>(query, stride, dim, *tiles, i, ask_ahead, out);
+        Tiles<Q, kTiles>(query, stride, dim, *tiles, i, ask_ahead, ahead, out);
+      for (; i < tiles->end; ++i) Tiles<Q, 1>(query, stride, dim, *tiles, i, ask_ahead, ahead, out);
     }
   };
 
@@ -133,10 +164,8 @@ struct FloatKernels {
     plain->end = i + n;
     for (int t = i; t < i + n; ++t) {
       const std::byte* from = tiles.tile[t] + offset;
-      const std::byte* next = TileAhead(tiles, t, kTilesAhead) + offset;
       plain->tile[t] = reinterpret_cast<const std::byte*>(memory);
       for (int at = 0; at < elements; at += 16 * kDimsPerLine) {
-        PrefetchFar(next + at * kElementBytes);
 #pragma GCC unroll 4
         for (int j = 0; j < kDimsPerLine; ++j) {
           Store(memory + at + 16 * j, Format::Load(from + at * kElementBytes + j * kVectorBytes));
@@ -159,7 +188,8 @@ struct FloatKernels {
     for (int i = tiles.begin; i < tiles.end; i += step) {
       const int n = tiles.end - i < step ? tiles.end - i : step;
       Convert(tiles, i, n, 0, dim * kTileRows, memory, &plain);
-      ForQueryBlocks<typename Plain::ScoreBlock, kScoreQueries>(queries, query, stride, dim, &plain, true,
+      Ahead ahead(tiles, i, n, 0, dim * kVectorBytes);
+      ForQueryBlocks<typename Plain::ScoreBlock, kScoreQueries>(queries, query, stride, dim, &plain, &ahead,
                                                                 scores);
     }
   }
@@ -175,22 +205,23 @@ struct FloatKernels {
         return ScoreConverted(query, queries, stride, format.dim, tiles, scores);
       }
     }
-    ForQueryBlocks<ScoreBlock, kScoreQueries>(queries, query, stride, format.dim, &tiles, false, scores);
+    ForQueryBlocks<ScoreBlock, kScoreQueries>(queries, query, stride, format.dim, &tiles,
+                                              static_cast<Ahead*>(nullptr), scores);
   }
 
-  // V vectors [0, N) of the rows at `offset` of each tile, rows row_bytes apart. fresh: the sum starts here; near: the rows
-  // are in the first-level cache.
+  // V vectors [0, N) of the rows at `offset` of each tile, rows row_bytes apart. fresh: the sum starts here; ahead: as for
+  // ScoreBlock.
   template <int N>
   struct AccumulateBlock {
     template <int Q>
     HF_NOINLINE static void Run(int first, const float* all_weights, int queries, const ChunkTiles* tiles,
                                 int offset, int row_bytes, float* out, int64_t out_stride, bool fresh,
-                                bool near) {
+                                Ahead* ahead) {
       const float* weights = all_weights + first * kChunkRows;
       // The first block asks for the tiles ahead; where more follow, they ask for half of them, so that none
       // is idle.
-      const bool ask_low = first == 0 && !near;
-      const bool ask_high = (first > 0 || queries <= kValueQueries) && !near;
+      const bool ask_low = first == 0 && ahead == nullptr;
+      const bool ask_high = (first > 0 || queries <= kValueQueries) && ahead == nullptr;
       F32x16 sum[Q][N];
 #pragma GCC unroll 16
       for (int q = 0; q < Q; ++q) {
@@ -204,6 +235,7 @@ struct FloatKernels {
         const std::byte* next = TileAhead(*tiles, i, kTilesAhead) + offset;
         const float* weight = weights + i * kTileRows;
         for (int r = 0; r < kTileRows; ++r, row += row_bytes, next += row_bytes) {
+          if (ahead != nullptr && r % 2 == 0) ahead->Line();
           F32x16 v[N];
 #pragma GCC unroll 16
           for (int j = 0; j < N; ++j) {
@@ -231,21 +263,21 @@ struct FloatKernels {
   template <int N>
   HF_INLINE void AccumulateVectors(int n, const float* weights, int queries, const ChunkTiles& tiles,
                                    int offset, int row_bytes, float* out, int64_t out_stride, bool fresh,
-                                   bool near) {
+                                   Ahead* ahead) {
     if (n >= N) {
       ForQueryBlocks<AccumulateBlock<N>, kValueQueries>(queries, weights, queries, &tiles, offset, row_bytes,
-                                                        out, out_stride, fresh, near);
+                                                        out, out_stride, fresh, ahead);
     } else if constexpr (N > 1) {
-      AccumulateVectors<N - 1>(n, weights, queries, tiles, offset, row_bytes, out, out_stride, fresh, near);
+      AccumulateVectors<N - 1>(n, weights, queries, tiles, offset, row_bytes, out, out_stride, fresh, ahead);
     }
   }
 
   // One slice of V, `width` dims at `offset` of each tile.
   static void AccumulateSlice(const float* weights, int queries, int width, const ChunkTiles& tiles,
-                              int offset, float* out, int64_t out_stride, bool fresh, bool near) {
+                              int offset, float* out, int64_t out_stride, bool fresh, Ahead* ahead) {
     for (int d = 0; d < width; d += 16 * kValueVectors) {
       AccumulateVectors<kValueVectors>((width - d) / 16, weights, queries, tiles, offset + d * kElementBytes,
-                                       width * kElementBytes, out + d, out_stride, fresh, near);
+                                       width * kElementBytes, out + d, out_stride, fresh, ahead);
     }
   }
 
@@ -258,7 +290,8 @@ struct FloatKernels {
     for (int i = tiles.begin; i < tiles.end; i += step) {
       const int n = tiles.end - i < step ? tiles.end - i : step;
       Convert(tiles, i, n, offset, elements, memory, &plain);
-      Plain::AccumulateSlice(weights, queries, width, plain, 0, out, out_stride, i == tiles.begin, true);
+      Ahead ahead(tiles, i, n, offset, elements * kElementBytes);
+      Plain::AccumulateSlice(weights, queries, width, plain, 0, out, out_stride, i == tiles.begin, &ahead);
     }
   }
 
@@ -273,7 +306,7 @@ struct FloatKernels {
           continue;
         }
       }
-      AccumulateSlice(weights, queries, width, tiles, offset, out + first, out_stride, true, false);
+      AccumulateSlice(weights, queries, width, tiles, offset, out + first, out_stride, true, nullptr);
     }
   }
 
