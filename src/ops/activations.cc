@@ -60,11 +60,10 @@ int64_t Activations::bytes() const {
                               state_->tile_memory.capacity());
 }
 
-void Activations::State::Quantize(int wanted_parts, unsigned wanted_aux, Isa isa, ThreadPool& pool) {
-  if (rows == 0 || (parts >= wanted_parts && (aux_kinds & wanted_aux) == wanted_aux)) return;
-  parts = std::max(parts, wanted_parts);
-  aux_kinds |= wanted_aux;
+void Activations::State::ReserveCodes(int in_parts, unsigned kinds) {
   assert(cols % kBlockInputs == 0);
+  parts = in_parts;
+  aux_kinds = kinds;
   const int64_t cells = slots * blocks;
   int64_t part_bytes = RoundUp(cells * kBlockInputs, kAlignment);
   for (int kind = 0; kind < kAuxKinds; ++kind)
@@ -80,25 +79,36 @@ void Activations::State::Quantize(int wanted_parts, unsigned wanted_aux, Isa isa
       p += RoundUp(cells * 4 * AuxPerBlock(kind), kAlignment);
     }
   }
+}
+
+QuantizeCall Activations::State::GroupCall(int64_t g) const {
+  QuantizeCall call;
+  call.blocks = blocks;
+  call.slots = SlotsOf(rows, g * kGroupRows);
+  call.rows = std::min<int64_t>(rows - g * kGroupRows, call.slots);
+  const int64_t at = g * kGroupRows * blocks;
+  call.codes = part[0].codes + at * kBlockInputs;
+  call.scales = scales + at;
+  if (parts == 2) call.fine_codes = part[1].codes + at * kBlockInputs;
+  for (int kind = 0; kind < kAuxKinds; ++kind) {
+    if ((aux_kinds >> kind & 1) == 0) continue;
+    const int64_t offset = at * 4 * AuxPerBlock(kind);
+    call.aux[kind] = static_cast<std::byte*>(part[0].aux[kind]) + offset;
+    if (parts == 2) call.fine_aux[kind] = static_cast<std::byte*>(part[1].aux[kind]) + offset;
+  }
+  return call;
+}
+
+void Activations::State::Quantize(int wanted_parts, unsigned wanted_aux, Isa isa, ThreadPool& pool) {
+  if (rows == 0 || (parts >= wanted_parts && (aux_kinds & wanted_aux) == wanted_aux)) return;
+  assert(x != nullptr);
+  ReserveCodes(std::max(parts, wanted_parts), aux_kinds | wanted_aux);
   const QuantizeKernels& kernels = HOLDFAST_SELECT_KERNELS(isa, kQuantizeKernels);
   const auto quantize = parts == 2 ? kernels.quantize_group_in_two_parts : kernels.quantize_group;
   const auto quantize_group = [&](int64_t g, int) {
-    QuantizeCall call;
+    QuantizeCall call = GroupCall(g);
     call.x = x + g * kGroupRows * stride;
     call.stride = stride;
-    call.blocks = blocks;
-    call.slots = SlotsOf(rows, g * kGroupRows);
-    call.rows = std::min<int64_t>(rows - g * kGroupRows, call.slots);
-    const int64_t at = g * kGroupRows * blocks;
-    call.codes = part[0].codes + at * kBlockInputs;
-    call.scales = scales + at;
-    if (parts == 2) call.fine_codes = part[1].codes + at * kBlockInputs;
-    for (int kind = 0; kind < kAuxKinds; ++kind) {
-      if ((aux_kinds >> kind & 1) == 0) continue;
-      const int64_t offset = at * 4 * AuxPerBlock(kind);
-      call.aux[kind] = static_cast<std::byte*>(part[0].aux[kind]) + offset;
-      if (parts == 2) call.fine_aux[kind] = static_cast<std::byte*>(part[1].aux[kind]) + offset;
-    }
     quantize(call);
   };
   if (groups() == 1) {  // less work than waking anyone
@@ -131,6 +141,10 @@ void Activations::State::GroupFloats(ThreadPool& pool) {
 
 std::byte* Activations::State::OpenPanels(int threads) {
   return Grow(tile_memory, TileScratchBytes(cols) * threads);
+}
+
+float* Activations::State::FloatScratch(int64_t n) {
+  return reinterpret_cast<float*>(Grow(float_memory, n * int64_t{sizeof(float)}));
 }
 
 void Activations::State::DescribeGroup(int64_t g, int format, PanelCall& call) const {

@@ -4,6 +4,7 @@
 #include <cassert>
 
 #include "base/checked.h"
+#include "ops/kernels/elementwise_kernels.h"
 #include "ops/matmul_state.h"
 
 namespace holdfast {
@@ -11,6 +12,8 @@ namespace holdfast {
 HOLDFAST_DECLARE_KERNELS(IntegerKernels, kIntegerKernels)
 HOLDFAST_DECLARE_KERNELS(IntegerKernels, kTwoPartKernels)
 HOLDFAST_DECLARE_KERNELS(FloatKernels, kFloatKernels)
+HOLDFAST_DECLARE_KERNELS(QuantizeKernels, kQuantizeKernels)
+HOLDFAST_DECLARE_KERNELS(ElementwiseKernels, kElementwiseKernels)
 HOLDFAST_DECLARE_TILE_KERNELS(TileKernels, kTileKernels)
 
 namespace {
@@ -53,7 +56,6 @@ struct Cut {
 
 struct Plan {
   const Activations::State& x;
-  std::span<const Product> products;
   Kernels kernels;
   int64_t groups_per_block = 1;
   std::byte* open_panels = nullptr;  // where tiles are used
@@ -76,11 +78,11 @@ struct Plan {
     return static_cast<int>(std::min<int64_t>(kPanelOutputs, w.rows - (last_panel - 1) * kPanelOutputs));
   }
 
-  // Outputs [first_panel, last_panel) for the groups of one row block.
-  void Run(const Product& product, int64_t first_panel, int64_t last_panel, int64_t row_block,
+  // Outputs [first_panel, last_panel) for the groups of one row block. out: the first of them, of the block's first row.
+  void Run(const Product& product, int64_t first_panel, int64_t last_panel, int64_t row_block, float* out,
            int thread) const {
     const PackedMatrix::State& w = product.weight->state();
-    int64_t first_group = row_block * groups_per_block;
+    const int64_t first_group = row_block * groups_per_block;
     const int64_t last_group = std::min(x.groups(), first_group + groups_per_block);
     const TileKernel tiles = kernels.TilesFor(w.format, product.two_parts);
     const bool last_is_full = SlotsOf(x.rows, (last_group - 1) * kGroupRows) == kGroupRows;
@@ -91,16 +93,19 @@ struct Plan {
       call.rows = std::min(x.rows, full * kGroupRows) - first_group * kGroupRows;
       call.panels = last_panel - first_panel;
       call.last_outputs = LastOutputs(w, last_panel);
-      call.out = product.out + first_group * kGroupRows * product.out_stride + first_panel * kPanelOutputs;
+      call.out = out;
       tiles(call, open_panels + thread * TileScratchBytes(w.cols));
-      first_group = full;
+      if (full == last_group) return;
+      out += (full - first_group) * kGroupRows * product.out_stride;
+      RunGroups(product, first_panel, last_panel, full, last_group, out);
+      return;
     }
-    if (first_group < last_group) RunGroups(product, first_panel, last_panel, first_group, last_group);
+    RunGroups(product, first_panel, last_panel, first_group, last_group, out);
   }
 
   // A panel stays in the first-level cache while the groups pass.
   void RunGroups(const Product& product, int64_t first_panel, int64_t last_panel, int64_t first_group,
-                 int64_t last_group) const {
+                 int64_t last_group, float* out) const {
     const PackedMatrix::State& w = product.weight->state();
     const int64_t step = last_group - first_group == 1 ? last_panel - first_panel : int64_t{1};
     for (int64_t panel = first_panel; panel < last_panel; panel += step) {
@@ -110,26 +115,38 @@ struct Plan {
       for (int64_t g = first_group; g < last_group; ++g) {
         x.DescribeGroup(g, w.format, call);
         call.ask_ahead = g == first_group;
-        call.out = product.out + g * kGroupRows * product.out_stride + panel * kPanelOutputs;
+        call.out =
+            out + (g - first_group) * kGroupRows * product.out_stride + (panel - first_panel) * kPanelOutputs;
         kernels.For(w.format, product.two_parts, SlotsOf(x.rows, g * kGroupRows))(call);
       }
     }
   }
 };
 
+Plan PlanFor(Activations::State& x, bool integer, bool floating, Isa isa, ThreadPool& pool) {
+  const Kernels kernels{
+      HOLDFAST_SELECT_KERNELS(isa, kIntegerKernels), HOLDFAST_SELECT_KERNELS(isa, kTwoPartKernels),
+      HOLDFAST_SELECT_KERNELS(isa, kFloatKernels), HOLDFAST_SELECT_TILE_KERNELS(isa, kTileKernels)};
+  const int64_t group_bytes = kGroupRows * x.cols * (floating ? int64_t{sizeof(float)} : int64_t{1});
+  const int64_t groups_per_block =
+      std::max<int64_t>(kernels.tiles == nullptr ? 1 : kTiledGroups, kRowBlockBytes / group_bytes);
+  const bool tiled = kernels.tiles != nullptr && integer && x.groups() >= kLeastTiledGroups;
+  return Plan{x, kernels, groups_per_block, tiled ? x.OpenPanels(pool.threads()) : nullptr};
+}
+
 constexpr size_t kMaxProducts = 16;
 
-void RunProducts(const Plan& plan, ThreadPool& pool) {
+void RunProducts(const Plan& plan, std::span<const Product> products, ThreadPool& pool) {
   const int64_t row_blocks = CeilDiv(plan.x.groups(), plan.groups_per_block);
   int64_t bytes = 0;
-  for (const Product& p : plan.products) bytes += p.weight->bytes();
+  for (const Product& p : products) bytes += p.weight->bytes();
   const int64_t wanted = std::max<int64_t>(1, CeilDiv(pool.threads() * kTasksPerThread, row_blocks));
   const int64_t least = kLeastTaskBytes / std::min<int64_t>(kGroupRows, plan.x.rows);
   const int64_t task_bytes = std::max(least, bytes / wanted);
   Cut cuts[kMaxProducts];
   int64_t tasks = 0;
-  for (size_t i = 0; i < plan.products.size(); ++i) {
-    const PackedMatrix::State& w = plan.products[i].weight->state();
+  for (size_t i = 0; i < products.size(); ++i) {
+    const PackedMatrix::State& w = products[i].weight->state();
     cuts[i].first_task = tasks;
     cuts[i].panels_per_task = std::clamp<int64_t>(task_bytes / w.panel_bytes, 1, w.panels);
     if (plan.open_panels != nullptr)
@@ -138,13 +155,17 @@ void RunProducts(const Plan& plan, ThreadPool& pool) {
     tasks += cuts[i].panel_runs * row_blocks;
   }
   const auto run = [&](int64_t task, int thread) {
-    size_t i = plan.products.size() - 1;
+    size_t i = products.size() - 1;
     while (task < cuts[i].first_task) --i;
     const Cut& cut = cuts[i];
     const int64_t t = task - cut.first_task;
     const int64_t first = t % cut.panel_runs * cut.panels_per_task;
-    const int64_t last = std::min(plan.products[i].weight->state().panels, first + cut.panels_per_task);
-    plan.Run(plan.products[i], first, last, t / cut.panel_runs, thread);
+    const int64_t last = std::min(products[i].weight->state().panels, first + cut.panels_per_task);
+    const Product& product = products[i];
+    const int64_t row_block = t / cut.panel_runs;
+    float* out = product.out + row_block * plan.groups_per_block * kGroupRows * product.out_stride +
+                 first * kPanelOutputs;
+    plan.Run(product, first, last, row_block, out, thread);
   };
   if (tasks == 1) return run(0, 0);
   pool.ParallelFor(tasks, run);
@@ -169,18 +190,88 @@ void MatMul(Activations& activations, std::span<const Product> products, Isa isa
   }
   if (parts > 0) x.Quantize(parts, aux_kinds, isa, pool);
   if (floating) x.GroupFloats(pool);
-  const Kernels kernels{
-      HOLDFAST_SELECT_KERNELS(isa, kIntegerKernels), HOLDFAST_SELECT_KERNELS(isa, kTwoPartKernels),
-      HOLDFAST_SELECT_KERNELS(isa, kFloatKernels), HOLDFAST_SELECT_TILE_KERNELS(isa, kTileKernels)};
-  const int64_t group_bytes = kGroupRows * x.cols * (floating ? int64_t{sizeof(float)} : int64_t{1});
-  const int64_t groups_per_block =
-      std::max<int64_t>(kernels.tiles == nullptr ? 1 : kTiledGroups, kRowBlockBytes / group_bytes);
-  const bool tiled = kernels.tiles != nullptr && parts > 0 && x.groups() >= kLeastTiledGroups;
-  std::byte* open_panels = tiled ? x.OpenPanels(pool.threads()) : nullptr;
+  const Plan plan = PlanFor(x, parts > 0, floating, isa, pool);
   for (size_t at = 0; at < products.size(); at += kMaxProducts) {
     const size_t n = std::min(kMaxProducts, products.size() - at);
-    RunProducts(Plan{x, products.subspan(at, n), kernels, groups_per_block, open_panels}, pool);
+    RunProducts(plan, products.subspan(at, n), pool);
   }
+}
+
+namespace {
+
+// Groups of rows from which on it pays to have two panels of both matrices at a time: below, threads have too little each.
+constexpr int64_t kLeastGatedGroups = 2;
+
+bool Quantisable(const Product& p) {
+  return p.weight->integer_activations() && !p.two_parts && !p.accumulate;
+}
+
+// One K block of the hidden rows, as the floats of a row block pass through a thread's scratch.
+struct GatedTask {
+  const Plan& plan;
+  const Product& gate;
+  const Product& up;
+  void (*activate)(float* gate, const float* up, int64_t dim);
+  void (*quantize)(const QuantizeCall&);
+  const Activations::State& hidden;
+  float* scratch;  // [threads][2][rows of a row block][32]
+  int64_t block_rows;
+
+  void Run(int64_t block, int64_t row_block, int thread) const {
+    float* gated = scratch + thread * 2 * block_rows * kBlockInputs;
+    float* other = gated + block_rows * kBlockInputs;
+    constexpr int64_t kPanels = kBlockInputs / kPanelOutputs;
+    plan.Run(gate, block * kPanels, (block + 1) * kPanels, row_block, gated, thread);
+    plan.Run(up, block * kPanels, (block + 1) * kPanels, row_block, other, thread);
+    const int64_t first = row_block * plan.groups_per_block;
+    const int64_t last = std::min(hidden.groups(), first + plan.groups_per_block);
+    activate(gated, other, (std::min(hidden.rows, last * kGroupRows) - first * kGroupRows) * kBlockInputs);
+    for (int64_t g = first; g < last; ++g) {
+      QuantizeCall call = hidden.GroupCall(g);
+      call.x = gated + (g - first) * kGroupRows * kBlockInputs;
+      call.stride = kBlockInputs;
+      call.SkipTo(block, 1);
+      quantize(call);
+    }
+  }
+};
+
+}  // namespace
+
+void GatedMatMul(Activations& activations, const Product& gate, const Product& up, Activation f,
+                 const PackedMatrix& next, Activations& hidden, Isa isa, ThreadPool& pool) {
+  Activations::State& x = activations.state();
+  Activations::State& to = hidden.state();
+  const int64_t width = gate.weight->rows();
+  assert(up.weight->rows() == width && next.cols() == width && gate.out_stride == up.out_stride);
+  const bool fused = x.groups() >= kLeastGatedGroups && Quantisable(gate) && Quantisable(up) &&
+                     next.integer_activations() && width % kBlockInputs == 0;
+  if (!fused) {
+    const Product both[] = {gate, up};
+    MatMul(activations, both, isa, pool);
+    GatedActivation(f, gate.out, up.out, x.rows, width, gate.out_stride, isa, pool);
+    hidden.Set(gate.out, x.rows, width, gate.out_stride);
+    return;
+  }
+  x.Quantize(1, 1U << AuxOf(gate.weight->state().format) | 1U << AuxOf(up.weight->state().format), isa, pool);
+  hidden.Set(nullptr, x.rows, width, 0);
+  to.ReserveCodes(1, 1U << AuxOf(next.state().format));
+  const Plan plan = PlanFor(x, true, false, isa, pool);
+  const int64_t block_rows = std::min(plan.groups_per_block, x.groups()) * kGroupRows;
+  Product gated = gate, other = up;
+  gated.out_stride = other.out_stride = kBlockInputs;
+  const ElementwiseKernels& elementwise = HOLDFAST_SELECT_KERNELS(isa, kElementwiseKernels);
+  const GatedTask task{plan,
+                       gated,
+                       other,
+                       f == Activation::kSilu ? elementwise.gated_silu : elementwise.gated_gelu_tanh,
+                       HOLDFAST_SELECT_KERNELS(isa, kQuantizeKernels).quantize_group,
+                       to,
+                       to.FloatScratch(pool.threads() * 2 * block_rows * kBlockInputs),
+                       block_rows};
+  const int64_t blocks = width / kBlockInputs;
+  pool.ParallelFor(blocks * CeilDiv(x.groups(), plan.groups_per_block),
+                   [&](int64_t t, int thread) { task.Run(t % blocks, t / blocks, thread); });
 }
 
 }  // namespace holdfast

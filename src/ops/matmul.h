@@ -15,6 +15,7 @@
 #include "base/arena.h"
 #include "base/thread_pool.h"
 #include "holdfast/status.h"
+#include "ops/elementwise.h"
 #include "simd/isa.h"
 #include "tensor/dtype.h"
 
@@ -86,5 +87,12 @@ struct Product {
 
 // All products in one parallel region; they share the activations. REQUIRES weight->cols() == x.cols().
 void MatMul(Activations& x, std::span<const Product> products, Isa isa, ThreadPool& pool);
+
+// hidden = f(gate) * up of every row, as the input of products with `next`: the same bits as MatMul, GatedActivation
+// and Set. Of many rows a block is quantised as soon as it is computed and the floats between never leave the cache;
+// gate.out and up.out are then left as they are. REQUIRES gate and up of one shape and out_stride, overwriting, in one
+// part, and next->cols() of their outputs.
+void GatedMatMul(Activations& x, const Product& gate, const Product& up, Activation f,
+                 const PackedMatrix& next, Activations& hidden, Isa isa, ThreadPool& pool);
 
 }  // namespace holdfast

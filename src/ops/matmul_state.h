@@ -34,14 +34,15 @@ struct PackedMatrix::State {
 int SlotsOf(int64_t rows, int64_t first);
 
 struct Activations::State {
-  const float* x = nullptr;
+  const float* x = nullptr;  // null where the rows came quantised
   int64_t rows = 0, cols = 0, stride = 0;
   int parts = 0;           // in which x is quantised: 0 = not yet
   unsigned aux_kinds = 0;  // of which the numbers are there, a bit each
   bool grouped = false;
-  std::vector<std::byte> memory;        // scales, then each part's codes and aux
-  std::vector<std::byte> float_memory;  // floats regrouped
-  std::vector<std::byte> tile_memory;   // two unpacked panels a thread
+  std::vector<std::byte> memory;  // scales, then each part's codes and aux
+  std::vector<std::byte>
+      float_memory;  // floats regrouped, or scratch of the floats that were quantised at once
+  std::vector<std::byte> tile_memory;  // two unpacked panels a thread
 
   int64_t slots = 0;  // over all groups
   int64_t blocks = 0;
@@ -58,10 +59,16 @@ struct Activations::State {
   // `wanted_aux` (a bit each) read, and what float products read. Once per Set unless more is wanted; the first part
   // is the same bits whatever is wanted.
   void Quantize(int wanted_parts, unsigned wanted_aux, Isa isa, ThreadPool& pool);
+  // Room for rows that are quantised in `in_parts` elsewhere, block by block, with the numbers of `kinds`.
+  void ReserveCodes(int in_parts, unsigned kinds);
+  // Where the codes of group g go; its x is the caller's to say. REQUIRES room.
+  QuantizeCall GroupCall(int64_t g) const;
   void GroupFloats(ThreadPool& pool);
   // Scratch of a matrix unit for each of `threads`, thread t's at t * TileScratchBytes(cols). Valid until the
   // next call.
   std::byte* OpenPanels(int threads);
+  // `floats` of them, uninitialised. Valid until the next call and the next GroupFloats.
+  float* FloatScratch(int64_t floats);
   // Fills the part of a call that names group g.
   void DescribeGroup(int64_t g, int format, PanelCall& call) const;
 };

@@ -23,7 +23,9 @@ class ForwardScratch {
 
   // Room for a batch of `tokens`. Errors: kResourceExhausted.
   Status Reserve(int64_t tokens);
-  int64_t bytes() const { return buffer_.size_bytes() + activations.bytes() + rotary.bytes(); }
+  int64_t bytes() const {
+    return buffer_.size_bytes() + activations.bytes() + hidden.bytes() + rotary.bytes();
+  }
 
   float* residual() { return At(0); }  // [tokens, hidden_dim] the residual stream
   float* branch() {
@@ -37,6 +39,7 @@ class ForwardScratch {
   float* up() { return At(2 * hidden_ + ffn_); }         // [tokens, ffn_dim]
 
   Activations activations;  // the prepared input of the product at hand
+  Activations hidden;       // that of an MLP's last product
   RotaryEmbeddings rotary;  // with the angles of the pass at hand
 
  private:

@@ -1,7 +1,6 @@
 #include "models/blocks/gated_mlp.h"
 
 #include "base/status_macros.h"
-#include "ops/elementwise.h"
 
 namespace holdfast {
 
@@ -20,12 +19,12 @@ void GatedMlp::Run(ForwardPass& pass, BlockOutput output) const {
   if (pass.rows() == 0) return;
   const ModelConfig& c = pass.config;
   ForwardScratch& s = pass.scratch;
-  const Product wide[] = {gate_.To(s.gate(), c.ffn_dim), up_.To(s.up(), c.ffn_dim)};
-  pass.Multiply(s.branch(), pass.rows(), c.hidden_dim, wide);
-  GatedActivation(c.activation, s.gate(), s.up(), pass.rows(), c.ffn_dim, c.ffn_dim, pass.isa, pass.pool);
   const Product down = output == BlockOutput::kAddToResidual ? down_.AddTo(s.residual(), c.hidden_dim)
                                                              : down_.To(s.branch(), c.hidden_dim);
-  pass.Multiply(s.gate(), pass.rows(), c.ffn_dim, {&down, 1});
+  s.activations.Set(s.branch(), pass.rows(), c.hidden_dim, c.hidden_dim);
+  GatedMatMul(s.activations, gate_.To(s.gate(), c.ffn_dim), up_.To(s.up(), c.ffn_dim), c.activation,
+              down_.weight, s.hidden, pass.isa, pass.pool);
+  MatMul(s.hidden, {&down, 1}, pass.isa, pass.pool);
 }
 
 }  // namespace holdfast

@@ -57,6 +57,20 @@ struct QuantizeCall {
   void* aux[kAuxKinds] = {};     // null where not wanted
   int8_t* fine_codes = nullptr;  // written by quantize_group_in_two_parts only
   void* fine_aux[kAuxKinds] = {};
+
+  // Leaves `count` blocks from `first` on; x is the caller's to move.
+  void SkipTo(int64_t first, int64_t count) {
+    const int64_t cells = first * slots;
+    blocks = count;
+    codes += cells * kBlockInputs;
+    scales += cells;
+    if (fine_codes != nullptr) fine_codes += cells * kBlockInputs;
+    for (int kind = 0; kind < kAuxKinds; ++kind) {
+      const int64_t offset = cells * 4 * AuxPerBlock(kind);
+      if (aux[kind] != nullptr) aux[kind] = static_cast<std::byte*>(aux[kind]) + offset;
+      if (fine_aux[kind] != nullptr) fine_aux[kind] = static_cast<std::byte*>(fine_aux[kind]) + offset;
+    }
+  }
 };
 struct QuantizeKernels {
   void (*quantize_group)(const QuantizeCall&);
