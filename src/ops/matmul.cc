@@ -43,7 +43,7 @@ struct Kernels {
   }
   // Null where tiles do not apply.
   TileKernel TilesFor(int format, bool two_parts) const {
-    return tiles == nullptr || two_parts ? nullptr : tiles->run[format];
+    return tiles == nullptr ? nullptr : tiles->run[two_parts ? 1 : 0][format];
   }
 };
 

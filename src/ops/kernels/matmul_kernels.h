@@ -35,11 +35,13 @@ using PanelKernel = void (*)(const PanelCall&);
 struct IntegerKernels {
   PanelKernel run[kPackedFormats][kSlotCounts];  // null for float formats
 };
-// Of a matrix unit: any number of groups of sixteen slots that follow each other, call.rows rows of them in all, for
-// input in one part. scratch: TileScratchBytes(cols), 64-byte aligned.
+// Of a matrix unit: any number of groups of sixteen slots that follow each other, call.rows rows of them in all.
+// scratch: TileScratchBytes(cols), 64-byte aligned.
 using TileKernel = void (*)(const PanelCall&, std::byte* scratch);
 struct TileKernels {
-  TileKernel run[kPackedFormats];  // null where vectors are as fast or the format is a float one
+  TileKernel run
+      [2]
+      [kPackedFormats];  // for input in one part and in two; null where vectors are as fast or the format is a float one
 };
 struct FloatKernels {
   PanelKernel run[kPackedQ8_0][kSlotCounts];  // f32, f16, bf16

@@ -1,5 +1,5 @@
 // Products of packed integer weights with int8 activations by AMX: sixteen rows by sixteen outputs of exact
-// integer dots an instruction. What is added to a row's sum in floats, and in which order, is what
+// integer dots an instruction; of input in two parts, two of them. What is added to a row's sum in floats, and in which order, is what
 // integer_panels.h adds, so the bits are those of one row alone.
 //
 // What limits it is the float work between blocks: a block's dots leave the tile through memory and are scaled
@@ -77,6 +77,7 @@ struct alignas(64) Sums {
 // dots: of the first block, [panel][row][16], the panels kDots apart and the blocks kPair * kDots.
 struct HalfCall {
   const int32_t* dots;
+  const int32_t* fine_dots;    // likewise, of the second part; with input in two parts only
   const float* scales[kPair];  // of the first block
   const float* row_scales;     // [blocks][16], of the first row
   const float* row_sums;       // likewise; with a minimum only
@@ -84,13 +85,13 @@ struct HalfCall {
 };
 
 // known: call.blocks where the compiler is to know it, else 0. A loop that short costs more to leave than to write out.
-template <int format, int known>
+template <int format, int parts, int known>
 void AddHalf(const HalfCall& call, bool first, Sums& sums) {
   constexpr bool kHasMin = kPackedTraits[format].has_min;
   F32x16 acc[kPair * kHalfRows];
 #pragma GCC unroll 16
   for (int i = 0; i < kPair * kHalfRows; ++i) acc[i] = first ? Zero() : Load(sums.at + kPanelOutputs * i);
-  const int32_t* dots = call.dots;
+  const int32_t *dots = call.dots, *fine_dots = call.fine_dots;
   const int64_t blocks = known > 0 ? known : call.blocks;
 #pragma GCC unroll kBlocksAhead
   for (int64_t b = 0; b < blocks; ++b) {
@@ -109,15 +110,22 @@ void AddHalf(const HalfCall& call, bool first, Sums& sums) {
 #pragma GCC unroll 2
       for (int p = 0; p < kPair; ++p) {
         F32x16& sum = acc[p * kHalfRows + r];
-        const I32x16 dot = ILoad(dots + p * kDots + kPanelOutputs * r);
-        // Tiles could start from it, but loading it costs more than adding it.
-        const F32x16 shifted{_mm512_castsi512_ps(Bits(IAdd(dot, ISet(kDotShiftBits))))};
-        const F32x16 scaled = Fma(shifted, scale[p], minus_shift[p]);
+        const int at = p * kDots + kPanelOutputs * r;
+        const I32x16 dot = ILoad(dots + at);
+        F32x16 scaled;
+        if constexpr (parts == 1) {
+          // Tiles could start from it, but loading it costs more than adding it.
+          const F32x16 shifted{_mm512_castsi512_ps(Bits(IAdd(dot, ISet(kDotShiftBits))))};
+          scaled = Fma(shifted, scale[p], minus_shift[p]);
+        } else {
+          scaled = Mul(Fma(ToF32(ILoad(fine_dots + at)), Set(kFineStep), ToF32(dot)), scale[p]);
+        }
         sum = Fma(scaled, row_scale, sum);
         if constexpr (kHasMin) sum = Fma(minimum[p], row_sum, sum);
       }
     }
     dots += kPair * kDots;
+    if constexpr (parts == 2) fine_dots += kPair * kDots;
   }
 #pragma GCC unroll 16
   for (int i = 0; i < kPair * kHalfRows; ++i) Store(sums.at + kPanelOutputs * i, acc[i]);
@@ -164,26 +172,34 @@ void Multiply(const int8_t* rows, const int8_t* first_panel, const int8_t* secon
 }
 
 // One group of sixteen rows with a pair of panels: sums[half].
-template <int format>
+template <int format, int parts>
 void RunGroup(const PanelCall& call, int64_t group, const OpenPanel (&panel)[kPair], Sums (&sums)[2]) {
+  constexpr bool kHasMin = kPackedTraits[format].has_min;
   const int64_t blocks = call.cols / kBlockInputs;
-  const int8_t* codes = call.codes + group * kGroupRows * call.cols;
+  const int64_t first = group * kGroupRows * call.cols;
   const int64_t cells = group * kGroupRows * blocks;
-  alignas(64) int32_t dots[kBlocksAhead * kPair * kDots];
+  const auto* row_sums = static_cast<const float*>(parts == 1 ? call.aux : call.fine_aux);
+  alignas(64) int32_t dots[parts][kBlocksAhead * kPair * kDots];
   for (int64_t b = 0; b < blocks; b += kBlocksAhead) {
     const int64_t n = blocks - b < kBlocksAhead ? blocks - b : kBlocksAhead;
     const int64_t at = b * kBlockInputs * kPanelOutputs;
-    Multiply(codes + b * kGroupRows * kBlockInputs, panel[0].codes + at, panel[1].codes + at, n, dots);
+    const int64_t from = first + b * kGroupRows * kBlockInputs;
+    Multiply(call.codes + from, panel[0].codes + at, panel[1].codes + at, n, dots[0]);
+    if constexpr (parts == 2) {
+      Multiply(call.fine_codes + from, panel[0].codes + at, panel[1].codes + at, n, dots[1]);
+    }
     for (int half = 0; half < 2; ++half) {
       const int64_t row = cells + b * kGroupRows + half * kHalfRows;
+      constexpr int64_t kHalf = kHalfRows * kPanelOutputs;
       HalfCall part{
-          .dots = dots + half * kHalfRows * kPanelOutputs,
+          .dots = dots[0] + half * kHalf,
+          .fine_dots = parts == 2 ? dots[parts - 1] + half * kHalf : nullptr,
           .scales = {panel[0].scales + 2 * kPanelOutputs * b, panel[1].scales + 2 * kPanelOutputs * b},
           .row_scales = call.scales + row,
-          .row_sums = kPackedTraits[format].has_min ? static_cast<const float*>(call.aux) + row : nullptr,
+          .row_sums = kHasMin ? row_sums + row : nullptr,
           .blocks = n};
-      n == kBlocksAhead ? AddHalf<format, kBlocksAhead>(part, b == 0, sums[half])
-                        : AddHalf<format, 0>(part, b == 0, sums[half]);
+      n == kBlocksAhead ? AddHalf<format, parts, kBlocksAhead>(part, b == 0, sums[half])
+                        : AddHalf<format, parts, 0>(part, b == 0, sums[half]);
     }
   }
 }
@@ -249,7 +265,7 @@ struct OutputTile {
   }
 };
 
-template <int format>
+template <int format, int parts>
 void RunTiles(const PanelCall& call, std::byte* scratch) {
   const int64_t blocks = call.cols / kBlockInputs;
   constexpr static TileConfig kConfig;
@@ -267,7 +283,7 @@ void RunTiles(const PanelCall& call, std::byte* scratch) {
       const OutputTile out(call, group * kGroupRows, panel);
       out.Ask();
       Sums sums[2];
-      RunGroup<format>(call, group, open, sums);
+      RunGroup<format, parts>(call, group, open, sums);
       out.Write(sums);
     }
   }
@@ -276,19 +292,14 @@ void RunTiles(const PanelCall& call, std::byte* scratch) {
 
 }  // namespace
 
+#define HF_TILE_KERNELS(parts)                                                                       \
+  {                                                                                                  \
+    nullptr, nullptr, nullptr, &RunTiles<kPackedQ8_0, parts>, &RunTiles<kPackedQ4_0, parts>,         \
+        &RunTiles<kPackedQ4_1, parts>, &RunTiles<kPackedQ5_0, parts>, &RunTiles<kPackedQ5_1, parts>, \
+        &RunTiles<kPackedQ4_K, parts>, &RunTiles<kPackedQ5_K, parts>, nullptr                        \
+  }
 extern const TileKernels kTileKernels;
-const TileKernels kTileKernels = {{
-    nullptr,
-    nullptr,
-    nullptr,
-    &RunTiles<kPackedQ8_0>,
-    &RunTiles<kPackedQ4_0>,
-    &RunTiles<kPackedQ4_1>,
-    &RunTiles<kPackedQ5_0>,
-    &RunTiles<kPackedQ5_1>,
-    &RunTiles<kPackedQ4_K>,
-    &RunTiles<kPackedQ5_K>,
-    nullptr,
-}};
+const TileKernels kTileKernels = {{HF_TILE_KERNELS(1), HF_TILE_KERNELS(2)}};
+#undef HF_TILE_KERNELS
 
 }  // namespace holdfast::HOLDFAST_ISA_NS
