@@ -58,7 +58,6 @@ struct Part {
 
   // The halves of a block lie apart, all rows' first ones and then all rows' second ones.
   void WriteHalves(int64_t cell, int S, I32x16 low, I32x16 high, int64_t n) const {
-    if (aux[kAuxMinus32Halves] == nullptr) return;
     auto* to = static_cast<int32_t*>(aux[kAuxMinus32Halves]);
     alignas(64) int32_t lanes[2][16];
     IStore(lanes[0], IMul(low, ISet(-32)));
@@ -73,13 +72,21 @@ struct Part {
   // low, high: the codes of each cell's halves, as floats. Returns each cell's sum, exact: at most 32 * 127.
   F32x16 WriteAux(int64_t cell, int S, const F32x16 (&low)[kCells], const F32x16 (&high)[kCells],
                   int64_t n) const {
-    const F32x16 low_sums = HSumEach(low), high_sums = HSumEach(high);
-    const F32x16 sums = Add(low_sums, high_sums);
+    F32x16 sums;
+    if (aux[kAuxMinus32Halves] == nullptr) {
+      F32x16 both[kCells];
+#pragma GCC unroll 8
+      for (int i = 0; i < kCells; ++i) both[i] = Add(low[i], high[i]);
+      sums = HSumEach(both);
+    } else {
+      const F32x16 low_sums = HSumEach(low), high_sums = HSumEach(high);
+      WriteHalves(cell, S, RoundToI32(low_sums), RoundToI32(high_sums), n);
+      sums = Add(low_sums, high_sums);
+    }
     const I32x16 whole = RoundToI32(sums);
     WriteSums(kAuxMinus8, -8, cell, whole, n);
     WriteSums(kAuxMinus16, -16, cell, whole, n);
     WriteSums(kAuxMinus128, -128, cell, whole, n);
-    WriteHalves(cell, S, RoundToI32(low_sums), RoundToI32(high_sums), n);
     return sums;
   }
 };
