@@ -199,14 +199,14 @@ void MatMul(Activations& activations, std::span<const Product> products, Isa isa
 
 namespace {
 
-// Groups of rows from which on it pays to have two panels of both matrices at a time: below, threads have too little each.
-constexpr int64_t kLeastGatedGroups = 2;
-
 bool Quantisable(const Product& p) {
   return p.weight->integer_activations() && !p.two_parts && !p.accumulate;
 }
 
-// One K block of the hidden rows, as the floats of a row block pass through a thread's scratch.
+// Fewer rows wait for the weights alone, which come faster in longer runs.
+constexpr int64_t kLeastGatedRows = 5;
+
+// K blocks of the hidden rows, one after the other: the floats of a row block pass through a thread's scratch.
 struct GatedTask {
   const Plan& plan;
   const Product& gate;
@@ -244,8 +244,8 @@ void GatedMatMul(Activations& activations, const Product& gate, const Product& u
   Activations::State& to = hidden.state();
   const int64_t width = gate.weight->rows();
   assert(up.weight->rows() == width && next.cols() == width && gate.out_stride == up.out_stride);
-  const bool fused = x.groups() >= kLeastGatedGroups && Quantisable(gate) && Quantisable(up) &&
-                     next.integer_activations() && width % kBlockInputs == 0;
+  const bool fused =
+      Quantisable(gate) && Quantisable(up) && next.integer_activations() && width % kBlockInputs == 0;
   if (!fused) {
     const Product both[] = {gate, up};
     MatMul(activations, both, isa, pool);
@@ -269,9 +269,14 @@ void GatedMatMul(Activations& activations, const Product& gate, const Product& u
                        to,
                        to.FloatScratch(pool.threads() * 2 * block_rows * kBlockInputs),
                        block_rows};
-  const int64_t blocks = width / kBlockInputs;
-  pool.ParallelFor(blocks * CeilDiv(x.groups(), plan.groups_per_block),
-                   [&](int64_t t, int thread) { task.Run(t % blocks, t / blocks, thread); });
+  // Blocks that follow each other are one task, so that the weights which a thread asks for ahead are its own.
+  const int64_t blocks = width / kBlockInputs, row_blocks = CeilDiv(x.groups(), plan.groups_per_block);
+  const int64_t run = std::max<int64_t>(1, blocks * row_blocks / (pool.threads() * kTasksPerThread));
+  const int64_t runs = CeilDiv(blocks, run);
+  pool.ParallelFor(runs * row_blocks, [&](int64_t t, int thread) {
+    const int64_t first = t % runs * run;
+    for (int64_t b = first; b < std::min(blocks, first + run); ++b) task.Run(b, t / runs, thread);
+  });
 }
 
 }  // namespace holdfast
