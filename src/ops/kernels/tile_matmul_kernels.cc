@@ -73,6 +73,66 @@ struct alignas(64) Sums {
   float at[kPair * kHalfRows * kPanelOutputs];
 };
 
+// Where the sums of a group and a pair of panels go: 16 rows by 32 outputs that lie side by side.
+struct OutputTile {
+  OutputTile(const PanelCall& c, int64_t first_row, int64_t first_panel)
+      : call(c),
+        row(first_row),
+        panel(first_panel),
+        rows(c.rows - first_row < kGroupRows ? c.rows - first_row : kGroupRows),
+        panels(c.panels - first_panel < kPair ? c.panels - first_panel : kPair),
+        last_outputs(first_panel + panels == c.panels ? c.last_outputs : kPanelOutputs) {}
+
+  bool whole() const { return rows == kGroupRows && panels == kPair && last_outputs == kPanelOutputs; }
+  float* at(int64_t r) const { return call.out + (row + r) * call.out_stride + panel * kPanelOutputs; }
+
+  // Far apart and, of a wide product, in no near cache: asked for while the dots are computed.
+  void Ask() const {
+    const int64_t second = panels == kPair ? kPanelOutputs : 0;
+    for (int64_t r = 0; r < rows; ++r) {
+      __builtin_prefetch(at(r), 1);
+      __builtin_prefetch(at(r) + second, 1);
+    }
+  }
+
+  // Rows [kHalfRows * half, kHalfRows * (half + 1)) of a whole tile: as StoreOutputs, with nothing left to decide for each.
+  __attribute__((always_inline)) void WriteHalf(int half, F32x16 (&sums)[kPair * kHalfRows]) const {
+    if (call.bias != nullptr) {
+#pragma GCC unroll 2
+      for (int p = 0; p < kPair; ++p) {
+        const F32x16 bias = Load(call.bias + (panel + p) * kPanelOutputs);
+#pragma GCC unroll 8
+        for (int r = 0; r < kHalfRows; ++r) sums[p * kHalfRows + r] = Add(sums[p * kHalfRows + r], bias);
+      }
+    }
+    float* out = at(half * kHalfRows);
+#pragma GCC unroll 8
+    for (int r = 0; r < kHalfRows; ++r, out += call.out_stride) {
+#pragma GCC unroll 2
+      for (int p = 0; p < kPair; ++p) {
+        F32x16 sum = sums[p * kHalfRows + r];
+        if (call.accumulate) sum = Add(Load(out + p * kPanelOutputs), sum);
+        Store(out + p * kPanelOutputs, sum);
+      }
+    }
+  }
+
+  // What there is of a tile that is not whole.
+  void Write(const Sums (&sums)[2]) const {
+    for (int64_t p = 0; p < panels; ++p) {
+      const int n = p + 1 == panels ? last_outputs : kPanelOutputs;
+      for (int64_t r = 0; r < rows; ++r) {
+        const float* sum = sums[r / kHalfRows].at + (p * kHalfRows + r % kHalfRows) * kPanelOutputs;
+        StoreOutputs(call, Load(sum), row + r, (panel + p) * kPanelOutputs, n);
+      }
+    }
+  }
+
+  const PanelCall& call;
+  int64_t row, panel, rows, panels;
+  int last_outputs;
+};
+
 // What a chunk of blocks adds to the sums of eight rows, the formula of AddBlock in integer_panels.h.
 // dots: of the first block, [panel][row][16], the panels kDots apart and the blocks kPair * kDots.
 struct HalfCall {
@@ -84,9 +144,11 @@ struct HalfCall {
   int64_t blocks;
 };
 
-// known: call.blocks where the compiler is to know it, else 0. A loop that short costs more to leave than to write out.
+// half: of the group's rows. The sums stay in memory for the next chunk, or, after the last one of a whole tile, go `to` the
+// output. known: call.blocks where the compiler is to know it, else 0. A loop that short costs more to leave than to write
+// out.
 template <int format, int parts, int known>
-void AddHalf(const HalfCall& call, bool first, Sums& sums) {
+HF_INLINE void AddHalf(const HalfCall& call, bool first, int half, const OutputTile* to, Sums& sums) {
   constexpr bool kHasMin = kPackedTraits[format].has_min;
   F32x16 acc[kPair * kHalfRows];
 #pragma GCC unroll 16
@@ -127,6 +189,7 @@ void AddHalf(const HalfCall& call, bool first, Sums& sums) {
     dots += kPair * kDots;
     if constexpr (parts == 2) fine_dots += kPair * kDots;
   }
+  if (to != nullptr) return to->WriteHalf(half, acc);
 #pragma GCC unroll 16
   for (int i = 0; i < kPair * kHalfRows; ++i) Store(sums.at + kPanelOutputs * i, acc[i]);
 }
@@ -171,15 +234,16 @@ void Multiply(const int8_t* rows, const int8_t* first_panel, const int8_t* secon
 #undef HF_STORE
 }
 
-// One group of sixteen rows with a pair of panels: sums[half].
+// One group of sixteen rows with a pair of panels.
 template <int format, int parts>
-void RunGroup(const PanelCall& call, int64_t group, const OpenPanel (&panel)[kPair], Sums (&sums)[2]) {
+void RunGroup(const PanelCall& call, int64_t group, const OpenPanel (&panel)[kPair], const OutputTile& out) {
   constexpr bool kHasMin = kPackedTraits[format].has_min;
   const int64_t blocks = call.cols / kBlockInputs;
   const int64_t first = group * kGroupRows * call.cols;
   const int64_t cells = group * kGroupRows * blocks;
   const auto* row_sums = static_cast<const float*>(parts == 1 ? call.aux : call.fine_aux);
   alignas(64) int32_t dots[parts][kBlocksAhead * kPair * kDots];
+  Sums sums[2];
   for (int64_t b = 0; b < blocks; b += kBlocksAhead) {
     const int64_t n = blocks - b < kBlocksAhead ? blocks - b : kBlocksAhead;
     const int64_t at = b * kBlockInputs * kPanelOutputs;
@@ -188,6 +252,7 @@ void RunGroup(const PanelCall& call, int64_t group, const OpenPanel (&panel)[kPa
     if constexpr (parts == 2) {
       Multiply(call.fine_codes + from, panel[0].codes + at, panel[1].codes + at, n, dots[1]);
     }
+    const OutputTile* to = b + n == blocks && out.whole() ? &out : nullptr;
     for (int half = 0; half < 2; ++half) {
       const int64_t row = cells + b * kGroupRows + half * kHalfRows;
       constexpr int64_t kHalf = kHalfRows * kPanelOutputs;
@@ -198,72 +263,12 @@ void RunGroup(const PanelCall& call, int64_t group, const OpenPanel (&panel)[kPa
           .row_scales = call.scales + row,
           .row_sums = kHasMin ? row_sums + row : nullptr,
           .blocks = n};
-      n == kBlocksAhead ? AddHalf<format, parts, kBlocksAhead>(part, b == 0, sums[half])
-                        : AddHalf<format, parts, 0>(part, b == 0, sums[half]);
+      n == kBlocksAhead ? AddHalf<format, parts, kBlocksAhead>(part, b == 0, half, to, sums[half])
+                        : AddHalf<format, parts, 0>(part, b == 0, half, to, sums[half]);
     }
   }
+  if (!out.whole()) out.Write(sums);
 }
-
-// Where the sums of a group and a pair of panels go: 16 rows by 32 outputs that lie side by side.
-struct OutputTile {
-  OutputTile(const PanelCall& c, int64_t first_row, int64_t first_panel)
-      : call(c),
-        row(first_row),
-        panel(first_panel),
-        rows(c.rows - first_row < kGroupRows ? c.rows - first_row : kGroupRows),
-        panels(c.panels - first_panel < kPair ? c.panels - first_panel : kPair),
-        last_outputs(first_panel + panels == c.panels ? c.last_outputs : kPanelOutputs) {}
-
-  // Far apart and, of a wide product, in no near cache: asked for while the dots are computed.
-  void Ask() const {
-    const float* out = call.out + row * call.out_stride + panel * kPanelOutputs;
-    const int64_t second = panels == kPair ? kPanelOutputs : 0;
-    for (int64_t r = 0; r < rows; ++r, out += call.out_stride) {
-      __builtin_prefetch(out, 1);
-      __builtin_prefetch(out + second, 1);
-    }
-  }
-
-  void Write(const Sums (&sums)[2]) const {
-    if (rows == kGroupRows && panels == kPair && last_outputs == kPanelOutputs) {
-      call.accumulate ? WriteWhole<true>(sums) : WriteWhole<false>(sums);
-      return;
-    }
-    for (int64_t p = 0; p < panels; ++p) {
-      const int n = p + 1 == panels ? last_outputs : kPanelOutputs;
-      for (int64_t r = 0; r < rows; ++r)
-        StoreOutputs(call, Sum(sums, p, r), row + r, (panel + p) * kPanelOutputs, n);
-    }
-  }
-
-  const PanelCall& call;
-  int64_t row, panel, rows, panels;
-  int last_outputs;
-
- private:
-  static F32x16 Sum(const Sums (&sums)[2], int64_t p, int64_t r) {
-    return Load(sums[r / kHalfRows].at + (p * kHalfRows + r % kHalfRows) * kPanelOutputs);
-  }
-
-  // As StoreOutputs, with nothing left to decide for each row.
-  template <bool accumulate>
-  void WriteWhole(const Sums (&sums)[2]) const {
-    float* out = call.out + row * call.out_stride + panel * kPanelOutputs;
-    F32x16 bias[kPair];
-    for (int p = 0; p < kPair; ++p)
-      bias[p] = call.bias == nullptr ? Zero() : Load(call.bias + (panel + p) * kPanelOutputs);
-#pragma GCC unroll 16
-    for (int r = 0; r < kGroupRows; ++r, out += call.out_stride) {
-#pragma GCC unroll 2
-      for (int p = 0; p < kPair; ++p) {
-        F32x16 sum = Sum(sums, p, r);
-        if (call.bias != nullptr) sum = Add(sum, bias[p]);
-        if constexpr (accumulate) sum = Add(Load(out + p * kPanelOutputs), sum);
-        Store(out + p * kPanelOutputs, sum);
-      }
-    }
-  }
-};
 
 template <int format, int parts>
 void RunTiles(const PanelCall& call, std::byte* scratch) {
@@ -282,9 +287,7 @@ void RunTiles(const PanelCall& call, std::byte* scratch) {
     for (int64_t group = 0; group * kGroupRows < call.rows; ++group) {
       const OutputTile out(call, group * kGroupRows, panel);
       out.Ask();
-      Sums sums[2];
-      RunGroup<format, parts>(call, group, open, sums);
-      out.Write(sums);
+      RunGroup<format, parts>(call, group, open, out);
     }
   }
   _tile_release();
