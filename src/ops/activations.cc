@@ -14,7 +14,7 @@ namespace {
 
 constexpr int64_t kAlignment = 64;
 
-// A 64-byte aligned start in `memory`, grown to hold `bytes`, zero where a slot has no row.
+// A 64-byte aligned start in `memory`, grown to hold `bytes`.
 std::byte* Grow(std::vector<std::byte>& memory, int64_t bytes) {
   const auto needed = static_cast<size_t>(bytes + kAlignment);
   if (memory.size() < needed) memory.resize(needed);
@@ -120,6 +120,7 @@ void Activations::State::Quantize(int wanted_parts, unsigned wanted_aux, Isa isa
 
 void Activations::State::GroupFloats(ThreadPool& pool) {
   if (grouped || rows == 0) return;
+  assert(x != nullptr);
   grouped = true;
   if (rows == 1) {  // [cols][1] is the row itself
     floats = x;

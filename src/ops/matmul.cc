@@ -199,10 +199,6 @@ void MatMul(Activations& activations, std::span<const Product> products, Isa isa
 
 namespace {
 
-bool Quantisable(const Product& p) {
-  return p.weight->integer_activations() && !p.two_parts && !p.accumulate;
-}
-
 // Fewer rows wait for the weights alone, which come faster in longer runs.
 constexpr int64_t kLeastGatedRows = 5;
 
@@ -244,8 +240,10 @@ void GatedMatMul(Activations& activations, const Product& gate, const Product& u
   Activations::State& to = hidden.state();
   const int64_t width = gate.weight->rows();
   assert(up.weight->rows() == width && next.cols() == width && gate.out_stride == up.out_stride);
-  const bool fused =
-      Quantisable(gate) && Quantisable(up) && next.integer_activations() && width % kBlockInputs == 0;
+  assert(gate.weight->cols() == x.cols && up.weight->cols() == x.cols && &activations != &hidden);
+  assert(!gate.two_parts && !up.two_parts && !gate.accumulate && !up.accumulate);
+  const bool fused = x.rows >= kLeastGatedRows && gate.weight->integer_activations() &&
+                     up.weight->integer_activations() && next.integer_activations();
   if (!fused) {
     const Product both[] = {gate, up};
     MatMul(activations, both, isa, pool);

@@ -59,8 +59,8 @@ class Activations {
   Activations& operator=(Activations&&) noexcept;
 
   // Keeps a pointer to x (float products read it) and quantises it as int8 blocks the first time a product
-  // needs them. x must stay unchanged until the next Set. cols a multiple of 32 for integer products (else
-  // padded).
+  // needs them. x must stay unchanged until the next Set. REQUIRES cols a multiple of 32 where a product is an
+  // integer one.
   void Set(const float* x, int64_t rows, int64_t cols, int64_t stride);
   int64_t rows() const;
   int64_t cols() const;
@@ -88,10 +88,11 @@ struct Product {
 // All products in one parallel region; they share the activations. REQUIRES weight->cols() == x.cols().
 void MatMul(Activations& x, std::span<const Product> products, Isa isa, ThreadPool& pool);
 
-// hidden = f(gate) * up of every row, as the input of products with `next`: the same bits as MatMul, GatedActivation
-// and Set. Of many rows a block is quantised as soon as it is computed and the floats between never leave the cache;
-// gate.out and up.out are then left as they are. REQUIRES gate and up of one shape and out_stride, overwriting, in one
-// part, and next->cols() of their outputs.
+// hidden = f(gate) * up of every row, as the input of products with `next` in one part and of no others: the same bits as
+// MatMul, GatedActivation and Set. Of more than a few rows and of integer weights a block is quantised as soon as it is
+// computed, before its floats have left the cache; gate.out and up.out are then left as they are, else hidden points to
+// gate.out. REQUIRES gate and up of one shape and out_stride, overwriting, in one part; next.cols() == their outputs; two
+// Activations.
 void GatedMatMul(Activations& x, const Product& gate, const Product& up, Activation f,
                  const PackedMatrix& next, Activations& hidden, Isa isa, ThreadPool& pool);
 

@@ -92,6 +92,32 @@ TEST_P(MatMulTypes, GivesARowTheSameBitsInAnyCompanyAndOnAnyThreads) {
   }
 }
 
+// One Set, and products that come one after the other and want other numbers of it each.
+TEST(Activations, ServeEveryTypeInAnyOrder) {
+  const auto pool = Threads(2);
+  constexpr int64_t kRows = 21, kCols = 512, kOutputs = 24;
+  const auto x = RandomActivations(kRows, kCols, 40);
+  std::vector<PackedMatrix> weights;
+  for (DType type : kAllWeightTypes) {
+    weights.push_back(Pack({type, kOutputs, kCols}, RandomWeights(type, kOutputs, kCols, 41), false, *pool));
+  }
+  for (Isa isa : SupportedIsas()) {
+    for (const bool two_parts_first : {false, true}) {
+      Activations activations;
+      activations.Set(x.data(), kRows, kCols, kCols);
+      for (size_t i = 0; i < weights.size(); ++i) {
+        const bool two_parts = (i % 2 == 0) == two_parts_first;
+        std::vector<float> out(kRows * kOutputs);
+        const Product product{
+            .weight = &weights[i], .out = out.data(), .out_stride = kOutputs, .two_parts = two_parts};
+        MatMul(activations, {&product, 1}, isa, *pool);
+        EXPECT_EQ(out, Multiply(weights[i], x, 0, kRows, isa, *pool, two_parts))
+            << IsaName(isa) << " " << GetDTypeTraits(kAllWeightTypes[i]).name << " two parts " << two_parts;
+      }
+    }
+  }
+}
+
 // 254 times finer codes: what rounding costs must shrink by about as much (half of that is left to chance).
 TEST_P(MatMulTypes, InTwoPartsIsAHundredTimesCloserToTheUnroundedInput) {
   const Case c = GetParam();

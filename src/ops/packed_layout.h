@@ -16,7 +16,8 @@
 //   256-block: q4_K, q5_K: f16 d[16], f16 dmin[16], then for each 32 inputs u8 scale[16], u8 min[16];
 //     q6_K: f16 d[16], then for each 16 inputs i8 scale[16].
 //
-// Activations lie in groups of sixteen rows; the last group has 1, 2, 4, 8 or 16 slots, unused ones zero.
+// Activations lie in groups of sixteen rows; the last group has 1, 2, 4, 8 or 16 slots, of which unused ones
+// repeat the last row.
 // With S slots a group is [blocks][S][32] codes, [blocks][S] scales and so on: a kernel for S rows finds
 // everything at constant offsets.
 #pragma once

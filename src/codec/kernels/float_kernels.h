@@ -57,12 +57,17 @@ struct PlainFloats {
 
 }  // namespace
 
-// What is read after tiles [i, i + n), `bytes` from `offset` on of each tile, a line at a time: all at once would be more than
-// the processor can be waiting for.
+// What is asked for while tiles [i, i + n) are at hand, `bytes` from `offset` on of as many tiles further on, a line at a time:
+// all at once would be more than the processor can be waiting for.
 class Ahead {
  public:
   HF_MEMBER Ahead(const ChunkTiles& tiles, int i, int n, int offset, int bytes)
-      : tiles_(tiles), tile_(i), last_(i + n), offset_(offset), bytes_(bytes) {
+      : tiles_(tiles),
+        tile_(i),
+        last_(i + n),
+        ahead_(n < kTilesAhead ? kTilesAhead : n),
+        offset_(offset),
+        bytes_(bytes) {
     Start();
   }
 
@@ -75,13 +80,13 @@ class Ahead {
 
  private:
   HF_MEMBER void Start() {
-    at_ = TileAhead(tiles_, tile_, kTilesAhead) + offset_;
+    at_ = TileAhead(tiles_, tile_, ahead_) + offset_;
     end_ = at_ + bytes_;
   }
 
   const ChunkTiles& tiles_;
   int tile_;
-  const int last_, offset_, bytes_;
+  const int last_, ahead_, offset_, bytes_;
   const std::byte* at_;
   const std::byte* end_;
 };
@@ -235,7 +240,7 @@ struct FloatKernels {
         const std::byte* next = TileAhead(*tiles, i, kTilesAhead) + offset;
         const float* weight = weights + i * kTileRows;
         for (int r = 0; r < kTileRows; ++r, row += row_bytes, next += row_bytes) {
-          if (ahead != nullptr && r % 2 == 0) ahead->Line();
+          if (ahead != nullptr) ahead->Line();
           F32x16 v[N];
 #pragma GCC unroll 16
           for (int j = 0; j < N; ++j) {

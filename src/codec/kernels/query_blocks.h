@@ -31,21 +31,15 @@ HF_INLINE void RunBlock(int n, int first, Args... args) {
   }
 }
 
-// run(first, n) for queries [0, queries), at most `most` at a time and in parts as even as can be.
-template <typename Run>
-HF_INLINE void ForEvenParts(int queries, int most, Run run) {
-  const int parts = (queries + most - 1) / most;
-  for (int p = 0, first = 0; p < parts; ++p) {
-    const int n = (queries - first + parts - p - 1) / (parts - p);
-    run(first, n);
-    first += n;
-  }
-}
-
-// Runs Kernel over queries [0, queries), at most kMost at a time.
+// Runs Kernel over queries [0, queries), at most kMost at a time and in blocks as even as can be.
 template <typename Kernel, int kMost, typename... Args>
 HF_INLINE void ForQueryBlocks(int queries, Args... args) {
-  ForEvenParts(queries, kMost, [&](int first, int n) { RunBlock<Kernel, kMost>(n, first, args...); });
+  const int blocks = (queries + kMost - 1) / kMost;
+  for (int b = 0, first = 0; b < blocks; ++b) {
+    const int n = (queries - first + blocks - b - 1) / (blocks - b);
+    RunBlock<Kernel, kMost>(n, first, args...);
+    first += n;
+  }
 }
 
 // The same address, of which the compiler knows nothing: it kept one register a constant offset of it otherwise, more

@@ -24,7 +24,7 @@ class ForwardScratch {
   // Room for a batch of `tokens`. Errors: kResourceExhausted.
   Status Reserve(int64_t tokens);
   int64_t bytes() const {
-    return buffer_.size_bytes() + activations.bytes() + hidden.bytes() + rotary.bytes();
+    return buffer_.size_bytes() + activations.bytes() + gated.bytes() + rotary.bytes();
   }
 
   float* residual() { return At(0); }  // [tokens, hidden_dim] the residual stream
@@ -39,7 +39,7 @@ class ForwardScratch {
   float* up() { return At(2 * hidden_ + ffn_); }         // [tokens, ffn_dim]
 
   Activations activations;  // the prepared input of the product at hand
-  Activations hidden;       // that of an MLP's last product
+  Activations gated;        // that of an MLP's last product
   RotaryEmbeddings rotary;  // with the angles of the pass at hand
 
  private:

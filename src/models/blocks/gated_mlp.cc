@@ -23,8 +23,8 @@ void GatedMlp::Run(ForwardPass& pass, BlockOutput output) const {
                                                              : down_.To(s.branch(), c.hidden_dim);
   s.activations.Set(s.branch(), pass.rows(), c.hidden_dim, c.hidden_dim);
   GatedMatMul(s.activations, gate_.To(s.gate(), c.ffn_dim), up_.To(s.up(), c.ffn_dim), c.activation,
-              down_.weight, s.hidden, pass.isa, pass.pool);
-  MatMul(s.hidden, {&down, 1}, pass.isa, pass.pool);
+              down_.weight, s.gated, pass.isa, pass.pool);
+  MatMul(s.gated, {&down, 1}, pass.isa, pass.pool);
 }
 
 }  // namespace holdfast

@@ -114,11 +114,13 @@ HF_INLINE void QuantizeCells(const QuantizeCall& call, int64_t cell, int64_t n) 
   for (int64_t i = 0; i < kCells; ++i) {
     const int64_t own = cell + (i < n ? i : n - 1);
     const int64_t slot = own & (S - 1);
-    const float* x = call.x + (slot < call.rows ? slot : call.rows - 1) * call.stride +
-                     (own >> __builtin_ctz(static_cast<unsigned>(S))) * kBlockInputs;
+    const int64_t block = own >> __builtin_ctz(static_cast<unsigned>(S));
+    const float* x = call.x + (slot < call.rows ? slot : call.rows - 1) * call.stride + block * kBlockInputs;
     // Rows lie far apart, and too many of them at once for the processor to see each one's course.
-    Prefetch(x + kAheadBlocks * kBlockInputs);
-    Prefetch(x + kAheadBlocks * kBlockInputs + 16);
+    if (block + kAheadBlocks < call.blocks) {
+      Prefetch(x + kAheadBlocks * kBlockInputs);
+      Prefetch(x + kAheadBlocks * kBlockInputs + 16);
+    }
     lower[i] = Load(x);
     upper[i] = Load(x + 16);
     most[i] = Max(Magnitude(lower[i]), Magnitude(upper[i]));

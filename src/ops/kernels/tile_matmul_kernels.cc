@@ -105,9 +105,9 @@ struct OutputTile {
         for (int r = 0; r < kHalfRows; ++r) sums[p * kHalfRows + r] = Add(sums[p * kHalfRows + r], bias);
       }
     }
-    float* out = at(half * kHalfRows);
 #pragma GCC unroll 8
-    for (int r = 0; r < kHalfRows; ++r, out += call.out_stride) {
+    for (int r = 0; r < kHalfRows; ++r) {
+      float* out = at(half * kHalfRows + r);
 #pragma GCC unroll 2
       for (int p = 0; p < kPair; ++p) {
         F32x16 sum = sums[p * kHalfRows + r];
