@@ -83,6 +83,7 @@ struct Plan {
            int thread) const {
     const PackedMatrix::State& w = product.weight->state();
     const int64_t first_group = row_block * groups_per_block;
+    int64_t from = first_group;  // that tiles leave to the vectors
     const int64_t last_group = std::min(x.groups(), first_group + groups_per_block);
     const TileKernel tiles = kernels.TilesFor(w.format, product.two_parts);
     const bool last_is_full = SlotsOf(x.rows, (last_group - 1) * kGroupRows) == kGroupRows;
@@ -95,12 +96,11 @@ struct Plan {
       call.last_outputs = LastOutputs(w, last_panel);
       call.out = out;
       tiles(call, open_panels + thread * TileScratchBytes(w.cols));
-      if (full == last_group) return;
-      out += (full - first_group) * kGroupRows * product.out_stride;
-      RunGroups(product, first_panel, last_panel, full, last_group, out);
-      return;
+      from = full;
     }
-    RunGroups(product, first_panel, last_panel, first_group, last_group, out);
+    if (from == last_group) return;
+    out += (from - first_group) * kGroupRows * product.out_stride;
+    RunGroups(product, first_panel, last_panel, from, last_group, out);
   }
 
   // A panel stays in the first-level cache while the groups pass.
@@ -226,7 +226,7 @@ struct GatedTask {
       QuantizeCall call = hidden.GroupCall(g);
       call.x = gated + (g - first) * kGroupRows * kBlockInputs;
       call.stride = kBlockInputs;
-      call.SkipTo(block, 1);
+      call.NarrowTo(block);
       quantize(call);
     }
   }

@@ -39,10 +39,9 @@ struct Activations::State {
   int parts = 0;           // in which x is quantised: 0 = not yet
   unsigned aux_kinds = 0;  // of which the numbers are there, a bit each
   bool grouped = false;
-  std::vector<std::byte> memory;  // scales, then each part's codes and aux
-  std::vector<std::byte>
-      float_memory;  // floats regrouped, or scratch of the floats that were quantised at once
-  std::vector<std::byte> tile_memory;  // two unpacked panels a thread
+  std::vector<std::byte> memory;        // scales, then each part's codes and aux
+  std::vector<std::byte> float_memory;  // floats regrouped, or scratch of FloatScratch
+  std::vector<std::byte> tile_memory;   // two unpacked panels a thread
 
   int64_t slots = 0;  // over all groups
   int64_t blocks = 0;

@@ -127,6 +127,7 @@ struct FloatKernels {
       AskInOrder<T, true> ask(next, dim * kVectorBytes);
       for (int d = 0; d < dim; ++d) {
         if (ask_ahead && d % kDimsPerLine == 0) ask.Lines();
+        // Every second dim will do: more than kScoreQueries queries pass all dims twice at least.
         if (ahead != nullptr && d % 2 == 0) ahead->Line();
         F32x16 k[T];
 #pragma GCC unroll 16

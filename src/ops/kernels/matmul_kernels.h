@@ -60,10 +60,10 @@ struct QuantizeCall {
   int8_t* fine_codes = nullptr;  // written by quantize_group_in_two_parts only
   void* fine_aux[kAuxKinds] = {};
 
-  // Leaves `count` blocks from `first` on; x is the caller's to move.
-  void SkipTo(int64_t first, int64_t count) {
-    const int64_t cells = first * slots;
-    blocks = count;
+  // Leaves block b alone; x is the caller's to move.
+  void NarrowTo(int64_t b) {
+    const int64_t cells = b * slots;
+    blocks = 1;
     codes += cells * kBlockInputs;
     scales += cells;
     if (fine_codes != nullptr) fine_codes += cells * kBlockInputs;
